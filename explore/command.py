@@ -1,20 +1,30 @@
-"""`beambert explore`: a local page on records, models and how BERT reads a text."""
+"""`beambert explore`: a local page on records, models and how BERT reads a text.
 
-import contextlib
+The page is HTML with forms and nothing else: no script, no file, nothing from elsewhere.
+"""
+
 import dataclasses
 import functools
-import importlib.util
+import http.server
 import ipaddress
-import os
 import socket
+import socketserver
 import threading
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
-from beambert.config import check_settings, read_settings, setting, settings_parser
+from beambert import io, report
+from beambert.config import (
+    Settings,
+    check_settings,
+    read_settings,
+    setting,
+    settings_parser,
+)
 from beambert.errors import InputError
+from beambert.explore import showing
 from beambert.explore.material import Material
-from beambert.process import loading
+from beambert.report import Html, join, tag, text
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 7860
 
@@ -28,29 +38,20 @@ EXAMPLES = """examples:
 The page is only on this machine unless --host names another address. It sends nothing elsewhere,
 and reads only what the flags name. Ctrl-C ends it.
 """
-# The beginnings of the paths that the page needs. Gradio has others, which read files, take uploads
-# or fetch pages elsewhere.
-_SERVED = (
-    *("/config", "/assets/", "/static/", "/theme.css", "/favicon.ico", "/svelte/"),
-    *("/gradio_api/queue/", "/gradio_api/heartbeat/", "/gradio_api/startup-events"),
-    *("/gradio_api/app_id", "/gradio_api/reset", "/gradio_api/cancel", "/gradio_api/info"),
-)
-# Number of people whose changes of one control are answered at once.
-_AT_ONCE = 8
-# Time that a browser takes to show the page.
-SECONDS_OF_A_BROWSER = 2.0
-# Colours of a light page, and those of a dark one.
-_COLOURS = {
-    "body_text_color_subdued": "#4b5563",
-    "body_text_color_subdued_dark": "#c3c8d0",
-    "block_info_text_color": "#4b5563",
-    "block_info_text_color_dark": "#c3c8d0",
-    "block_label_text_color": "#374151",
-    "block_title_text_color": "#1f2937",
-    "input_placeholder_color": "#4b5563",
-    "color_accent": "#1d4ed8",
-    "button_primary_background_fill": "#1d4ed8",
-    "slider_color": "#1d4ed8",
+# Path on the server -> the settings of a part of the page, which show it.
+PARTS: dict[str, type[showing.Masking | showing.Pairs | showing.Records]] = {
+    "masking": showing.Masking,
+    "pairs": showing.Pairs,
+    "records": showing.Records,
+}
+# Greatest number of characters of a typed text: the address of a page has 65,536 bytes at most.
+MOST_CHARACTERS = 5000
+# Nothing of an answer is run, and no other page frames it or gets what is typed.
+HEADERS = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
 }
 
 
@@ -98,131 +99,166 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: a flag or a path cannot be used, or the page's library is missing.
+      InputError: a flag or a path cannot be used, or the port is in use.
     """
     flags = read_settings(ExploreSettings, build_parser().parse_args(list(argv)))
     material = Material(flags.records, flags.model, flags.vocab_file, flags.tokenizer)
+    material.warm_up()
     serve(material, flags.host, flags.port)
 
 
-def is_asked_here(headers: Mapping[bytes, bytes], host: str) -> bool:
+def is_asked_here(headers: Mapping[str, str], host: str) -> bool:
     """Returns whether a request is for this server and from its own page.
 
     A page elsewhere can give its own name this machine's address (DNS rebinding). Its requests then
     have that name for a host. A form or a script of another page has another origin.
 
     Args:
-      headers: headers of the request, the names in lower case.
+      headers: headers of the request.
       host: address that the server listens on.
     """
-    asked = headers.get(b"host", b"").decode("latin-1")
+    asked = headers.get("Host", "")
     name = urllib.parse.urlsplit(f"//{asked}").hostname or ""
     try:
         ipaddress.ip_address(name)
     except ValueError:
         if name not in ("localhost", host, socket.gethostname().lower()):
             return False
-    origin = headers.get(b"origin")
-    return origin is None or urllib.parse.urlsplit(origin.decode("latin-1")).netloc == asked
+    origin = headers.get("Origin")
+    return origin is None or urllib.parse.urlsplit(origin).netloc == asked
 
 
-class OnlyThePage:
-    """Middleware that answers 404 to every path that the page doesn't need, and 403 to others."""
+class PageServer(socketserver.ThreadingTCPServer):
+    """Answers requests for the page, one after the other."""
 
-    def __init__(self, app, host: str):
-        """Takes the application that serves the page, and the address that it listens on."""
-        self._app, self._host = app, host
+    daemon_threads = True
+    allow_reuse_address = True
 
-    async def __call__(self, scope, receive, send) -> None:
-        """Passes on what the page needs."""
-        path, status = scope.get("path", ""), 404
-        if scope["type"] == "lifespan" or path == "/" or path.startswith(_SERVED):
-            headers = dict(scope.get("headers", ()))
-            if scope["type"] == "lifespan" or is_asked_here(headers, self._host):
-                return await self._app(scope, receive, send)
-            status = 403
-        if scope["type"] == "http":
-            await send({"type": "http.response.start", "status": status, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
+    def __init__(self, material: Material, host: str, port: int):
+        """Listens.
+
+        Raises:
+          OSError: the port is in use.
+        """
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+        self.material, self.host, self.lock = material, host, threading.Lock()
+
+    @property
+    def address(self) -> str:
+        """Address of the page."""
+        name, port = self.server_address[:2]
+        return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 
-def open_page(material: Material, host: str, port: int) -> str:
-    """Starts the server in another thread and returns the page's address.
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """Answers a request."""
 
-    Raises:
-      InputError: Gradio isn't installed, or the port is in use.
-    """
-    if importlib.util.find_spec("gradio") is None:
-        raise InputError(
-            "--port: the page needs Gradio; run `make explore`, or pip install -e '.[explore]'"
-        )
-    # Gradio reads these when it is imported or builds a page. With them it contacts no server.
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    os.environ["GRADIO_DEFAULT_CONCURRENCY_LIMIT"] = str(_AT_ONCE)
+    server: PageServer
+    # Browsers open connections that they don't use.
+    timeout = 60
+
+    def do_GET(self) -> None:
+        """Sends a part of the page; 404 for another path, 403 for a request from elsewhere."""
+        path, _, query = self.path.partition("?")
+        name = path.strip("/") or next(iter(PARTS))
+        if not is_asked_here(self.headers, self.server.host):
+            self.send_error(403)
+        elif name not in parts_of(self.server.material):
+            self.send_error(404)
+        else:
+            given = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+            with self.server.lock:
+                content = page_of(self.server.material, name, given).encode()
+            self.send_response(200)
+            for header in HEADERS.items():
+                self.send_header(*header)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Prints nothing of a request."""
+
+
+def parts_of(material: Material) -> list[str]:
+    """Returns the parts of the page that have something to show."""
+    return [name for name in PARTS if name != "records" or material.records is not None]
+
+
+def page_of(material: Material, name: str, given: Mapping[str, str]) -> str:
+    """Returns a part of the page with the values that a form has sent."""
+    links = (Html(f'<a href="/{each}">{each}</a>') for each in parts_of(material))
+    settings = PARTS[name]
+    parser = settings_parser(settings, "explore", "", "")
     try:
-        # Gradio asks IPython whether this is a notebook, and prints to both streams.
-        with (
-            loading(),
-            open(os.devnull, "w") as nowhere,
-            contextlib.redirect_stdout(nowhere),
-        ):
-            return _launch(material, host, port)
-    except OSError as error:
-        raise InputError(
-            f"--port={port}: cannot be used on {host}, perhaps it is in use; name another port"
-        ) from error
-
-
-def _launch(material: Material, host: str, port: int) -> str:
-    """Does the work of `open_page`.
-
-    Raises:
-      OSError: the port is in use.
-    """
-    import gradio
-    from starlette.middleware import Middleware
-
-    from beambert.explore.page import STYLE as PAGE_STYLE
-    from beambert.explore.page import build_page
-
-    built = build_page(material)
-    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["monospace"]}
-    # Gradio's own greys and its orange are too light to be read on white.
-    theme = gradio.themes.Default(primary_hue="blue", **fonts).set(**_COLOURS)
-    _, address, _ = built.launch(
-        server_name=host,
-        server_port=port,
-        share=False,
-        prevent_thread_lock=True,
-        quiet=True,
-        show_error=False,
-        footer_links=[],
-        ssr_mode=False,
-        mcp_server=False,
-        enable_monitoring=False,
-        css=PAGE_STYLE,
-        theme=theme,
-        app_kwargs={"middleware": [Middleware(OnlyThePage, host=host)]},
+        # A browser ends the lines of a text with two characters.
+        values = (f"--{key}={value.replace(chr(13), '')}" for key, value in given.items())
+        asked = read_settings(settings, parser.parse_args(list(values)))
+        shown = asked.show(material)
+    except InputError as error:
+        shown = report.verdict(report.BAD, str(error))
+    fields = dataclasses.fields(settings)
+    current = {field.name: given.get(field.name, field.default) for field in fields}
+    return report.page(
+        "BeamBERT: look inside",
+        "BERT learns from text by two games: guess hidden tokens (masked LM), and say whether one "
+        "passage follows another (next sentence prediction). This page plays both on your text, "
+        "and shows what is in records.",
+        [
+            Html(f"<style>{showing.STYLE}</style>"),
+            tag("nav", *links),
+            form_of(settings, current, material),
+            shown,
+        ],
     )
-    return address
+
+
+def form_of(settings: type[Settings], current: Mapping[str, object], material: Material) -> Html:
+    """Returns a form with a control for each setting."""
+    controls = []
+    for field in dataclasses.fields(settings):
+        declared, value = field.metadata["setting"], current[field.name]
+        name, kind = field.name, ""
+        if declared.choices or name == "folder":
+            choices = {choice: choice for choice in declared.choices}
+            if name == "folder":
+                short = io.short_names(list(material.folders), "--records")
+                choices = dict(enumerate(short, start=1))
+            options = (
+                Html(
+                    f'<option value="{text(choice)}"{" selected" * (str(choice) == str(value))}>'
+                    f"{text(shown)}</option>"
+                )
+                for choice, shown in choices.items()
+            )
+            control = Html(f'<select name="{name}">{join(*options)}</select>')
+        elif declared.metavar == "TEXT":
+            kind = ' class="long"'
+            control = Html(
+                f'<textarea name="{name}" rows="5" maxlength="{MOST_CHARACTERS}">\n'
+                f"{text(value)}</textarea>"
+            )
+        else:
+            control = Html(f'<input name="{name}" value="{text(value)}">')
+        controls.append(
+            Html(f"<label{kind}>{join(name, control, tag('small', declared.help))}</label>")
+        )
+    return tag("form", *controls, tag("button", "Show"))
 
 
 def serve(material: Material, host: str, port: int) -> None:
     """Shows the page until the command is ended.
 
     Raises:
-      InputError: see `open_page`.
+      InputError: the port is in use.
     """
-    print(f"page: {open_page(material, host, port)} (Ctrl-C ends it)", flush=True)
-    # Libraries and models are loaded while the user reads, after the browser has shown the page.
-    waiting = threading.Timer(SECONDS_OF_A_BROWSER, _warm_up, args=(material,))
-    waiting.daemon = True
-    waiting.start()
-    threading.Event().wait()
-
-
-def _warm_up(material: Material) -> None:
-    # The page shows the error when it needs the model.
-    with contextlib.suppress(InputError):
-        material.warm_up()
+    try:
+        server = PageServer(material, host, port)
+    except OSError as error:
+        raise InputError(
+            f"--port={port}: cannot be used on {host}, perhaps it is in use; name another port"
+        ) from error
+    with server:
+        print(f"page: {server.address} (Ctrl-C ends it)", flush=True)
+        server.serve_forever()

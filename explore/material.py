@@ -1,14 +1,10 @@
 """The records, the model and the vocabulary that the command names.
 
-Everything is checked when the command starts and loaded when it is first needed. Only what was
-named can be reached: the page sends names and numbers, never paths.
+Only what was named can be reached: the page sends text and numbers, never paths.
 """
 
-import contextlib
 import functools
 import os
-import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from beambert import io
@@ -27,23 +23,9 @@ if TYPE_CHECKING:
     from beambert.pipelines.tokenizers.wordpiece import Tokenizer
     from beambert.pipelines.verification.folders import FoundFolder
 
-_LOCK = threading.RLock()
-
-
-@contextlib.contextmanager
-def importing() -> Iterator[None]:
-    """Lets one thread at a time import large libraries, or make what is made once.
-
-    TensorFlow's and Keras's modules import each other in circles. Two threads that import them at
-    the same time can wait for each other; Python ends that with an error, after which a part of the
-    modules stays unusable.
-    """
-    with _LOCK, loading():
-        yield
-
 
 class Material:
-    """What the page shows; several threads may use it.
+    """What the page shows.
 
     Attributes:
       records: path or pattern of the records; None without any.
@@ -131,7 +113,7 @@ class Material:
     @functools.cached_property
     def tokenizer(self) -> "Tokenizer":
         """The tokenizer."""
-        with importing():
+        with loading():
             from beambert.pipelines.tokenizers.encoding import make_corpus_tokenizer
 
             return make_corpus_tokenizer(self.vocabulary, self.do_lower_case)
@@ -154,7 +136,7 @@ class Material:
         """
         if self.model_path is None:
             return None
-        with importing():
+        with loading():
             from beambert.trainer import model_folders
             from beambert.trainer.models import pretrained_model
 
@@ -167,7 +149,7 @@ class Material:
         Raises:
           InputError: there are no records that can be read.
         """
-        with importing():
+        with loading():
             from beambert.pipelines.verification.folders import find_folders
 
             found = find_folders([self.records], *self._given)
@@ -180,7 +162,11 @@ class Material:
         return readable
 
     def warm_up(self) -> None:
-        """Loads TensorFlow and the model ahead of the first question."""
+        """Loads everything ahead of the first question.
+
+        Raises:
+          InputError: the model or the records cannot be used.
+        """
         self.tokenizer.tokenize_batch(["a"])
         _ = self.model
         if self.records is not None:

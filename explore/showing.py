@@ -1,22 +1,23 @@
-"""What the tabs of the page show, as HTML: masks, pairs and records. None keeps a state.
+"""What the parts of the page show, as HTML: masks, pairs and records. None keeps a state.
 
-Every string goes through `report.tag`, so none is ever read as HTML. Masks and pairs are drawn by
-the functions of the data job.
+The fields of a part are settings; the page has a control for each. Every string goes through
+`report.tag`, so none is ever read as HTML. Masks and pairs are drawn by the functions of the data
+job.
 """
 
 import dataclasses
-import io
 import itertools
 import math
 import os
-import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from beambert.config import Settings, setting
 from beambert.console import counted
-from beambert.explore.material import Material, importing
+from beambert.errors import InputError
+from beambert.explore.material import Material
 from beambert.pipelines.records.contract import (
     IS_NEXT,
     MASK_SHARE,
@@ -26,44 +27,37 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.tokenizers.vocabulary import CLASSIFY, MASK, SEPARATE
 from beambert.pipelines.tokenizers.vocabulary import UNKNOWN as UNKNOWN_TOKEN
-from beambert.report import Html, join, note, table, tag
+from beambert.report import Html, join, note, table, tag, text
 
 # The kinds of a token's box. Each has a colour and a word, since not everybody sees colours.
 PLAIN, SPECIAL, MASKED, OTHER, SAME, IN_A, IN_B, UNKNOWN = (
     *("plain", "special", "masked", "other", "same", "in-a", "in-b", "unknown"),
 )
 STYLE = """
-.bb { color: var(--body-text-color, inherit); overflow-wrap: anywhere; }
-.bb .pieces { display: flex; flex-wrap: wrap; align-items: flex-start; gap: .35rem 0;
-  margin: .5rem 0; }
-.bb .piece { display: inline-flex; flex-direction: column; align-items: center; margin-left: .35rem;
+.pieces { display: flex; flex-wrap: wrap; align-items: flex-start; gap: .35rem 0; margin: .5rem 0; }
+.piece { display: inline-flex; flex-direction: column; align-items: center; margin-left: .35rem;
   padding: .1rem .4rem; border: 1px solid #5d6675; border-radius: .35rem; background: #ffffff;
   color: #14171c; line-height: 1.3; max-width: 100%; }
-.bb .piece.joined { margin-left: 0; border-left: 3px dotted #5d6675; border-top-left-radius: 0;
+.piece.joined { margin-left: 0; border-left: 3px dotted #5d6675; border-top-left-radius: 0;
   border-bottom-left-radius: 0; }
-.bb .piece small { font-size: .72rem; color: #2b313c; max-width: 11rem; text-align: center; }
-.bb .piece.special { background: #e3e6eb; } .bb .piece.masked { background: #bcd9fb; }
-.bb .piece.other { background: #ffd9a8; } .bb .piece.same { background: #c3ecd0; }
-.bb .piece.in-a { background: #e3eefc; } .bb .piece.in-b { background: #fdebd6; }
-.bb .piece.unknown { background: #f6c4c4; }
-.bb table { border-collapse: collapse; margin: .6rem 0; } .bb .wide { overflow-x: auto; }
-.bb th, .bb td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8a8f98;
-  vertical-align: top; color: inherit; }
-.bb th, .bb td.number, .bb td:first-child { overflow-wrap: normal; }
-.bb td.number, .bb th.number { text-align: right; font-variant-numeric: tabular-nums; }
-.bb .bars { min-width: 17rem; max-width: 40rem; }
-.bb .bars div { display: grid; grid-template-columns: 6.5rem 1fr 3.5rem;
-  gap: .4rem; align-items: center; font-size: .85rem; }
-.bb .bars i { display: block; height: .65rem; background: #8a8f98; border-radius: .2rem; }
-.bb .bars div.right i { background: #2e9e5b; }
-.bb .key { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: .3rem 0;
-  padding: 0; font-size: .85rem; } .bb .key .piece { margin: 0; width: 1.1rem;
-  height: .85rem; vertical-align: middle; }
-.bb .said { margin: .5rem 0; padding: .5rem .8rem; border-left: .3rem solid #4c8bd6;
-  background: var(--background-fill-secondary, var(--card)); }
-.bb .wrong { border-left-color: #b3261e; } .bb h1 { font-size: 1.4rem; margin: 0; }
-.bb h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
-@media (max-width: 600px) { .bb .piece small { max-width: 5.5rem; } }
+.piece small { font-size: .72rem; color: #2b313c; max-width: 11rem; text-align: center; }
+.piece.special { background: #e3e6eb; } .piece.masked { background: #bcd9fb; }
+.piece.other { background: #ffd9a8; } .piece.same { background: #c3ecd0; }
+.piece.in-a { background: #e3eefc; } .piece.in-b { background: #fdebd6; }
+.piece.unknown { background: #f6c4c4; }
+.bars { min-width: 17rem; max-width: 40rem; }
+.bars div { display: grid; grid-template-columns: 6.5rem 1fr 3.5rem; gap: .4rem;
+  align-items: center; font-size: .85rem; }
+.bars i { display: block; height: .65rem; background: #8a8f98; border-radius: .2rem; }
+.bars div.right i { background: #2e9e5b; }
+.key { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: .3rem 0;
+  padding: 0; font-size: .85rem; }
+.key .piece { margin: 0; width: 1.1rem; height: .85rem; vertical-align: middle; }
+nav a { margin-right: 1rem; } form { margin: 1rem 0; padding: .8rem 1rem; border-radius: .3rem;
+  background: var(--card); display: flex; flex-wrap: wrap; gap: .8rem; }
+label { flex: 1 1 14rem; font-weight: 600; } label small { display: block; font-weight: 400;
+  color: var(--soft); } label.long { flex-basis: 100%; }
+input, select, textarea { width: 100%; font: inherit; } button { font: inherit; flex-basis: 100%; }
 """
 # The texts with which the page begins.
 TEXT = (
@@ -88,16 +82,6 @@ class Piece(NamedTuple):
     token: str
     kind: str = PLAIN
     under: str = ""
-
-
-def whole(*parts: object) -> Html:
-    """Returns parts as one piece of HTML with the page's style."""
-    return tag("div", *parts, kind="bb")
-
-
-def message(*parts: object, is_wrong: bool = False) -> Html:
-    """Returns a highlighted message."""
-    return tag("p", *parts, kind="said wrong" if is_wrong else "said")
 
 
 def pieces(tokens: Sequence[Piece]) -> Html:
@@ -130,38 +114,94 @@ def bars(answers: Sequence[tuple[str, float]], right: str | None = None) -> Html
     return tag("div", *rows, kind="bars")
 
 
-# The tab of masks.
+# The part of masks.
 
 # Ways in which a chosen token is hidden, and units in which tokens are chosen.
 AS_MASK, AS_OTHER, AS_SAME = "becomes [MASK]", "becomes a random token", "stays the same"
-TOKENS, WORDS, SPANS = "tokens", "whole words", "spans of words"
+TOKENS, WORDS, SPANS = "tokens", "words", "spans"
 # Way -> the kind of its box, and the text before the token to predict.
 _WAYS = {AS_MASK: (MASKED, ""), AS_OTHER: (OTHER, "random: "), AS_SAME: (SAME, "unchanged: ")}
 
 
-@dataclasses.dataclass(frozen=True)
-class MaskingSettings:
-    """How the tokens of a text are chosen and hidden; the defaults are the paper's (section 3.1).
+def _seed() -> Any:
+    return setting(1, minimum=0, help="seed of every draw; another number gives other ones")
 
-    Attributes:
-      rate: share of the tokens to predict (`masked_lm_prob`).
-      mask_share: share of the chosen tokens that become [MASK].
-      random_share: share of them that become a random token. The rest stays as it is.
-      unit: unit in which they are chosen, `TOKENS`, `WORDS` or `SPANS`.
-      seed: seed of every draw.
-    """
 
-    rate: float = MASKED_LM_PROB
-    mask_share: float = MASK_SHARE
-    random_share: float = RANDOM_SHARE
-    unit: str = TOKENS
-    seed: int = 1
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Masking(Settings):
+    """A text, and how its tokens are chosen and hidden; the defaults are the paper's (3.1)."""
+
+    text: str = setting(TEXT, metavar="TEXT", help="any text; it is cut into tokens")
+    unit: str = setting(
+        TOKENS,
+        choices=(TOKENS, WORDS, SPANS),
+        help="what is chosen: tokens (paper), all pieces of a word or none (whole word masking), "
+        "or spans of 1 to 10 words (SpanBERT)",
+    )
+    masked_lm_prob: float = setting(
+        MASKED_LM_PROB, above=0, maximum=0.9, help="share of the tokens to predict (paper: 0.15)"
+    )
+    mask_share: float = setting(
+        MASK_SHARE, minimum=0, maximum=1, help="share of those chosen that become [MASK]"
+    )
+    random_share: float = setting(
+        RANDOM_SHARE,
+        minimum=0,
+        maximum=1,
+        help="share of those chosen that become a random token; the rest stays the same",
+    )
+    random_seed: int = _seed()
 
     @property
     def shares(self) -> dict[str, float]:
         """The share of the chosen tokens for each way of hiding them; their sum is 1."""
         random = min(self.random_share, 1 - self.mask_share)
         return {AS_MASK: self.mask_share, AS_OTHER: random, AS_SAME: 1 - self.mask_share - random}
+
+    def show(self, material: Material) -> Html:
+        """Returns the text with masks, the counts, and with a model its answers.
+
+        Raises:
+          InputError: the text has no word.
+        """
+        (tokens,) = typed_ids(material, self.text)
+        if not tokens:
+            raise InputError("--text: has no word; type one")
+        names, ids = material.vocabulary.pieces, material.token_ids
+        longest = material.config.longest_sequence if material.config else MOST_TOKENS
+        most = min(MOST_TOKENS, longest)
+        framed = np.array([ids.classify, *tokens[: most - 2], ids.separate], np.int32)
+        shown, ways = mask_text(material, framed, self)
+        boxes = []
+        for place, (before, after) in enumerate(zip(framed, shown, strict=True)):
+            kind, under = _kind(names[before]), ""
+            if place in ways:
+                kind, prefix = _WAYS[ways[place]]
+                under = f"{prefix}predict {names[before]}"
+            boxes.append(Piece(names[after], kind, under))
+        chosen, found = max(len(ways), 1), list(ways.values())
+        rows = [
+            (way, found.count(way), f"{share * chosen:.1f}") for way, share in self.shares.items()
+        ]
+        cut = len(tokens) + 2 - len(framed)
+        return join(
+            pieces(boxes),
+            key(
+                (MASKED, "chosen, shown as [MASK]"),
+                (OTHER, "chosen, shown as a random token"),
+                (SAME, "chosen, shown as it is"),
+                (PLAIN, "not chosen: only context"),
+            ),
+            note(f"The first {most} tokens are shown; {cut:,} are left out.") if cut else "",
+            tag("h3", f"{counted(len(ways), 'token')} to predict of {len(framed)}"),
+            table(("of the chosen tokens", "here", "expected"), rows, ("name", "number", "number")),
+            note(
+                f"Expected to be chosen: {self.masked_lm_prob:.0%} of {len(framed)} tokens, [CLS] "
+                "and [SEP] counted, rounded, at least 1. [CLS], [SEP] and [UNK] are never chosen. "
+                "(Devlin et al. 2019, section 3.1, task 1: masked LM.)"
+            ),
+            _answers_at_masks(material, framed, shown, list(ways)),
+        )
 
 
 def typed_ids(material: Material, *texts: str) -> list[list[int]]:
@@ -171,7 +211,7 @@ def typed_ids(material: Material, *texts: str) -> list[list[int]]:
 
 
 def mask_text(
-    material: Material, framed: np.ndarray, settings: MaskingSettings
+    material: Material, framed: np.ndarray, settings: Masking
 ) -> tuple[np.ndarray, dict[int, str]]:
     """Masks a text once.
 
@@ -189,11 +229,11 @@ def mask_text(
         framed[None],
         np.ones((1, len(framed)), np.uint8),
         max_predictions_per_seq=len(framed),
-        masked_lm_prob=settings.rate,
+        masked_lm_prob=settings.masked_lm_prob,
         do_whole_word_mask=settings.unit == WORDS,
         do_span_mask=settings.unit == SPANS,
         ids=material.token_ids,
-        random=np.random.Generator(np.random.PCG64([settings.seed, 0])),
+        random=np.random.Generator(np.random.PCG64([settings.random_seed, 0])),
         mask_share=settings.mask_share,
         random_share=settings.random_share,
     )
@@ -202,47 +242,6 @@ def mask_text(
     hidden = np.where(shown == material.token_ids.mask, AS_MASK, AS_OTHER)
     ways = np.where(shown == framed, AS_SAME, hidden)
     return shown, dict(zip(chosen.tolist(), ways[chosen].tolist(), strict=True))
-
-
-def show_masking(material: Material, typed: str, settings: MaskingSettings) -> Html:
-    """Returns a typed text with masks, the counts, and with a model its answers."""
-    (tokens,) = typed_ids(material, typed)
-    if not tokens:
-        return whole(message("Type a text with at least one word."))
-    names, ids = material.vocabulary.pieces, material.token_ids
-    most = min(MOST_TOKENS, material.config.longest_sequence if material.config else MOST_TOKENS)
-    framed = np.array([ids.classify, *tokens[: most - 2], ids.separate], np.int32)
-    shown, ways = mask_text(material, framed, settings)
-    boxes = []
-    for place, (before, after) in enumerate(zip(framed, shown, strict=True)):
-        kind, under = _kind(names[before]), ""
-        if place in ways:
-            kind, prefix = _WAYS[ways[place]]
-            under = f"{prefix}predict {names[before]}"
-        boxes.append(Piece(names[after], kind, under))
-    chosen, found = max(len(ways), 1), list(ways.values())
-    rows = [
-        (way, found.count(way), f"{share * chosen:.1f}") for way, share in settings.shares.items()
-    ]
-    cut = len(tokens) + 2 - len(framed)
-    parts = [
-        pieces(boxes),
-        key(
-            (MASKED, "chosen, shown as [MASK]"),
-            (OTHER, "chosen, shown as a random token"),
-            (SAME, "chosen, shown as it is"),
-            (PLAIN, "not chosen: only context"),
-        ),
-        message(f"The first {most} tokens are shown; {cut:,} are left out.") if cut else "",
-        tag("h3", f"{counted(len(ways), 'token')} to predict of {len(framed)}"),
-        table(("of the chosen tokens", "here", "expected"), rows, ("name", "number", "number")),
-        note(
-            f"Expected to be chosen: {settings.rate:.0%} of {len(framed)} tokens, [CLS] and [SEP] "
-            "counted, rounded, at least 1. [CLS], [SEP] and [UNK] are never chosen. "
-            "(Devlin et al. 2019, section 3.1, task 1: masked LM.)"
-        ),
-    ]
-    return whole(*parts, _answers_at_masks(material, framed, shown, list(ways)))
 
 
 def _kind(token: str) -> str:
@@ -263,7 +262,7 @@ def _answers_at_masks(
     if model is None or not places:
         return join()
     if not model.masked_lm_head:
-        return message(
+        return note(
             "This model has no head for masked LM: it was pre-trained with --objective=rtd, to "
             "find tokens that were replaced."
         )
@@ -298,7 +297,7 @@ def _answers_at_masks(
     )
 
 
-# The tab of sentence pairs.
+# The part of sentence pairs.
 
 ANY, IS_NEXT_ONLY, RANDOM_ONLY = "any", "is next", "random next"
 
@@ -352,144 +351,155 @@ def make_pairs(
     return tokens, drawn, rows, counts
 
 
-def show_pairs(
-    material: Material, typed: str, length: int, short: float, seed: int, wanted: str, number: int
-) -> Html:
-    """Returns one pair made of the typed documents, its origin and the model's prediction."""
-    documents = split_typed(typed)
-    if len(documents) < 2:
-        return whole(
-            message(
-                "Type at least two documents, with an empty line between them: a random B comes "
-                "from another document."
-            )
-        )
-    length = min(length, material.config.longest_sequence) if material.config else length
-    tokens, drawn, rows, counts = make_pairs(material, documents, length, short, seed)
-    fitting = [
-        place
-        for place, label in enumerate(drawn[:, 4])
-        if wanted == ANY or (label == IS_NEXT) == (wanted == IS_NEXT_ONLY)
-    ]
-    summary = note(
-        f"{counted(len(documents), 'document')} gave {counted(len(drawn), 'pair')}: "
-        f"{counts.is_next} “is next”, {counts.random_next} “random next”, of which "
-        f"{counts.forced_random_next} had to be random, since their chunk has one sentence; "
-        f"{counted(counts.truncated_tokens, 'token')} cut off in all to fit {length}."
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pairs(Settings):
+    """Documents, and how their sentences are paired."""
+
+    documents: str = setting(
+        DOCUMENTS, metavar="TEXT", help="two or more, with an empty line between them"
     )
-    if not fitting:
-        return whole(summary, message(f"No pair is “{wanted}” with this seed; try another seed."))
-    place = fitting[(number - 1) % len(fitting)]
-    start, end, b_start, b_end, label = drawn[place].tolist()
-    names, is_next = material.vocabulary.pieces, label == IS_NEXT
-    a = [Piece(names[index], IN_A) for index in tokens[start:end]]
-    b = [Piece(names[index], IN_B) for index in tokens[b_start:b_end]]
-    cls, sep = Piece(CLASSIFY, SPECIAL), Piece(SEPARATE, SPECIAL)
-    origin = (
-        "Label IsNext (0): A and B are the two parts of a chunk of one document. The chunk has as "
-        "many sentences as fit; a random draw says where A ends, a coin that B follows."
-        if is_next
-        else "Label NotNext (1): B begins at a random sentence of another document. A's own rest "
-        "is not lost; the next chunk begins with it."
+    max_seq_length: int = setting(
+        48, minimum=8, maximum=128, help="tokens of a pair, [CLS] and both [SEP] included"
     )
-    parts = [
-        tag("h3", f"Pair {(number - 1) % len(fitting) + 1} of {len(fitting)}"),
-        pieces([cls, *a, sep, *b, sep]),
-        key((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "what frames them")),
-        message(origin),
-    ]
-    model = material.model
-    if model is not None and model.pair_task != "next_sentence":
-        parts.append(
-            message(
-                "This model has no head for next sentence prediction: it was pre-trained with "
-                "another --objective than bert."
+    short_seq_prob: float = setting(
+        0.1,
+        minimum=0,
+        maximum=1,
+        help="share of documents whose pairs aim at a random shorter length",
+    )
+    random_seed: int = _seed()
+    label: str = setting(ANY, choices=(ANY, IS_NEXT_ONLY, RANDOM_ONLY), help="which pairs to show")
+    pair: int = setting(1, minimum=1, help="number of the pair to show")
+
+    def show(self, material: Material) -> Html:
+        """Returns one pair made of the documents, its origin and the model's prediction.
+
+        Raises:
+          InputError: there are less than two documents, or no pair has the label.
+        """
+        documents = split_typed(self.documents)
+        if len(documents) < 2:
+            raise InputError(
+                "--documents: are less than two, and a random B comes from another one; type two, "
+                "with an empty line between them"
             )
+        length = self.max_seq_length
+        length = min(length, material.config.longest_sequence) if material.config else length
+        tokens, drawn, rows, counts = make_pairs(
+            material, documents, length, self.short_seq_prob, self.random_seed
         )
-    elif model is not None:
-        filled = int(rows["input_mask"][place].sum())
-        features = {name: values[[place], :filled] for name, values in rows.items()}
-        features["masked_lm_positions"] = np.zeros((1, 1), np.int32)
-        share = float(_softmax(np.array(model(features)["next_sentence_logits"])[0])[0])
-        is_right = (share >= 0.5) == is_next
-        answers = [(IS_NEXT_ONLY, share), ("random", 1 - share)]
-        parts += [
-            tag("h3", f"The model is {'right' if is_right else 'wrong'}"),
-            bars(answers, IS_NEXT_ONLY if is_next else "random"),
+        fitting = [
+            place
+            for place, label in enumerate(drawn[:, 4])
+            if self.label == ANY or (label == IS_NEXT) == (self.label == IS_NEXT_ONLY)
         ]
-    return whole(*parts, summary)
+        if not fitting:
+            raise InputError(f"--label={self.label}: no pair has it; take another seed")
+        place = fitting[(self.pair - 1) % len(fitting)]
+        start, end, b_start, b_end, label = drawn[place].tolist()
+        names, is_next = material.vocabulary.pieces, label == IS_NEXT
+        a = [Piece(names[index], IN_A) for index in tokens[start:end]]
+        b = [Piece(names[index], IN_B) for index in tokens[b_start:b_end]]
+        cls, sep = Piece(CLASSIFY, SPECIAL), Piece(SEPARATE, SPECIAL)
+        origin = (
+            "Label IsNext (0): A and B are the two parts of a chunk of one document. The chunk has "
+            "as many sentences as fit; a random draw says where A ends, a coin that B follows."
+            if is_next
+            else "Label NotNext (1): B begins at a random sentence of another document. A's own "
+            "rest is not lost; the next chunk begins with it."
+        )
+        features = {name: values[[place]] for name, values in rows.items()}
+        return join(
+            tag("h3", f"Pair {(self.pair - 1) % len(fitting) + 1} of {len(fitting)}"),
+            pieces([cls, *a, sep, *b, sep]),
+            key((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "what frames them")),
+            note(origin),
+            _answer_on_pair(material, features, is_next),
+            note(
+                f"{counted(len(documents), 'document')} gave {counted(len(drawn), 'pair')}: "
+                f"{counts.is_next} “is next”, {counts.random_next} “random next”, of which "
+                f"{counts.forced_random_next} had to be random, since their chunk has one "
+                f"sentence; {counted(counts.truncated_tokens, 'token')} cut off in all to fit "
+                f"{length}."
+            ),
+        )
 
 
-# The tab of records.
-
-# Bytes before a record (its length and the length's checksum), and after it.
-_LENGTH, _BEFORE, _AFTER = struct.Struct("<Q"), 12, 4
-
-
-def read_some(path: str, first: int, count: int) -> list[bytes]:
-    """Returns at most `count` records of a local TFRecord file, from number `first` on, from 0.
-
-    The content of records before these is not read, except in a gzip file.
-
-    Raises:
-      CorruptRecordsError: a record is damaged.
-    """
-    with importing():
-        from beambert.pipelines.records.reading import read_records
-
-    with open(path, "rb") as file:
-        if file.read(2) == b"\x1f\x8b":
-            file.seek(0)
-            return list(itertools.islice(read_records(file), first, first + count))
-        place, size = 0, os.fstat(file.fileno()).st_size
-        for _ in range(first):
-            length = os.pread(file.fileno(), _LENGTH.size, place)
-            if len(length) < _LENGTH.size:
-                return []
-            place += _BEFORE + _LENGTH.unpack(length)[0] + _AFTER
-        file.seek(min(place, size))
-        return list(itertools.islice(read_records(io.BufferedReader(file)), count))
+def _answer_on_pair(material: Material, features: dict[str, np.ndarray], is_next: bool) -> Html:
+    """Returns what the model answers for a row of the records."""
+    model = material.model
+    if model is None:
+        return join()
+    if model.pair_task != "next_sentence":
+        return note(
+            "This model has no head for next sentence prediction: it was pre-trained with another "
+            "--objective than bert."
+        )
+    filled = int(features["input_mask"].sum())
+    features = {name: values[:, :filled] for name, values in features.items()}
+    features["masked_lm_positions"] = np.zeros((1, 1), np.int32)
+    share = float(_softmax(np.array(model(features)["next_sentence_logits"])[0])[0])
+    is_right = (share >= 0.5) == is_next
+    answers = [(IS_NEXT_ONLY, share), ("random", 1 - share)]
+    return join(
+        tag("h3", f"The model is {'right' if is_right else 'wrong'}"),
+        bars(answers, IS_NEXT_ONLY if is_next else "random"),
+    )
 
 
-def show_records(
-    material: Material, path: str, file: int, first: int
-) -> tuple[Html, tuple[int, int]]:
-    """Returns a page of records, and the position of the next page.
+# The part of records.
 
-    Args:
-      material: what the page shows.
-      path: path of one of the folders of --records.
-      file, first: number of the file and of the first record in it, from 0.
-    """
-    with importing():
-        from beambert.pipelines.records.reading import CorruptRecordsError, decode_rows
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Records(Settings):
+    """A place in the records folders."""
+
+    folder: int = setting(1, minimum=1, help="the records folders in --records")
+    file: int = setting(1, minimum=1, help="number of the file")
+    record: int = setting(1, minimum=1, help="number of the first record there")
+
+    def show(self, material: Material) -> Html:
+        """Returns a page of records, and a link to the next one.
+
+        Raises:
+          InputError: the file is damaged.
+        """
+        from beambert.pipelines.records.reading import (
+            CorruptRecordsError,
+            decode_rows,
+            read_records,
+        )
         from beambert.pipelines.records.statistics import as_record
 
-    folder = material.folders[path]
-    names = list(folder.files)
-    file = min(file, len(names) - 1)
-    try:
-        records = read_some(names[file], first, RECORDS)
-    except CorruptRecordsError as error:
-        return whole(message(f"{names[file]}: {error}", is_wrong=True)), (file + 1, 0)
-    rows, faults = decode_rows(records, folder.features)
-    parts = [
-        _record(as_record(rows, row, names[file], first + row + 1), folder)
-        for row in range(len(rows["input_ids"]))
-    ]
-    if faults:
-        parts.append(message(f"{sum(faults.values())} of these are damaged.", is_wrong=True))
-    if not records:
-        parts.append(message("The file has no more records; Next shows the following file."))
-    legend = key(
-        *((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "special tokens")),
-        *((MASKED, "hidden as [MASK]"), (OTHER, "hidden as a random token")),
-        *((SAME, "to predict, though not hidden"), (UNKNOWN, "[UNK]")),
-    )
-    then = (file, first + RECORDS)
-    if len(records) < RECORDS:
-        then = ((file + 1) % len(names), 0)
-    return whole(legend, *parts), then
+        folders = list(material.folders.values())
+        folder = folders[min(self.folder, len(folders)) - 1]
+        names = list(folder.files)
+        number = min(self.file, len(names))
+        name, first = names[number - 1], self.record - 1
+        try:
+            with open(name, "rb") as file:
+                records = list(itertools.islice(read_records(file), first, first + RECORDS))
+        except CorruptRecordsError as error:
+            raise InputError(f"{name}: {error}") from error
+        rows, faults = decode_rows(records, folder.features)
+        parts = [
+            _record(as_record(rows, row, name, first + row + 1), folder)
+            for row in range(len(rows["input_ids"]))
+        ]
+        if faults:
+            parts.append(note(f"{sum(faults.values())} of these are damaged."))
+        is_last = len(records) < RECORDS
+        then = (number % len(names) + 1, 1) if is_last else (number, self.record + RECORDS)
+        link = f"?folder={self.folder}&file={then[0]}&record={then[1]}"
+        return join(
+            key(
+                *((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "special tokens")),
+                *((MASKED, "hidden as [MASK]"), (OTHER, "hidden as a random token")),
+                *((SAME, "to predict, though not hidden"), (UNKNOWN, "[UNK]")),
+            ),
+            *parts,
+            Html(f'<a href="{text(link)}">{"Next file" if is_last else "Next records"}</a>'),
+        )
 
 
 def _record(record: Any, folder: Any) -> Html:

@@ -1,19 +1,21 @@
 """What `explore` refuses and loads, and its page of other tokenizers than BERT's."""
 
-import pathlib
-import subprocess
-import sys
+import concurrent.futures
+import html
+import re
+import threading
+import urllib.error
+import urllib.request
 
 import pytest
-from packaging.requirements import Requirement
 from support.sample_text import WORDS
 from support.tokenizer_kinds import ALBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
 from beambert import cli
-from beambert.explore import showing
-from beambert.explore.command import is_asked_here
+from beambert.explore.command import PageServer, is_asked_here
 from beambert.explore.material import Material
+from beambert.explore.showing import Masking
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
@@ -28,13 +30,6 @@ def test_refusals(folders, capsys, tmp_path):
     assert f"--records={tmp_path}/none:" in refusal(capsys, f"--records={tmp_path}/none")
     assert "--model=" in refusal(capsys, "--model", records)
     assert "is a fine-tuned model" in refusal(capsys, "--model", folders / "classifier")
-
-
-def test_a_page_without_gradio_says_what_to_install(folders, capsys, monkeypatch):
-    from beambert.explore import command
-
-    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
-    assert "pip install -e '.[explore]'" in refusal(capsys, "--model", folders / "encoder")
 
 
 @pytest.mark.parametrize("word", ["river", "River"])
@@ -61,57 +56,73 @@ def test_the_case_follows_from_the_vocabulary(tmp_path, word):
 )
 def test_only_requests_for_this_page_are_answered(host, origin, is_here):
     """A page elsewhere that gives its name this machine's address keeps its name in Host."""
-    headers = {b"host": host.encode()} | ({b"origin": origin.encode()} if origin else {})
+    headers = {"Host": host} | ({"Origin": origin} if origin else {})
     assert is_asked_here(headers, "page.lan") == is_here
 
 
-def test_nothing_large_is_loaded_before_the_page(folders):
-    """The modules behind the page import no TensorFlow at their top."""
-
-    code = "import sys; from beambert.explore import command, showing\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"tensorflow", "keras", "apache_beam", "gradio"} & set(done.stdout.split())
-
-
-def test_the_constraints_of_the_lock_keep_their_conditions():
-    """A package may stand there twice, for different Pythons."""
-    root = pathlib.Path(__file__).parents[2]
-    line = next(line for line in (root / "Makefile").read_text().split("\n") if "\tsed -nE" in line)
-    command = line.strip().replace("$$", "$").partition(" >")[0]
-    made = subprocess.run(command, shell=True, cwd=root, capture_output=True, text=True, check=True)
-    found = [Requirement(line) for line in made.stdout.splitlines()]
-    holding = [one.name for one in found if one.marker is None or one.marker.evaluate()]
-    assert len(holding) == len(set(holding)) and "tensorflow" in holding
+@pytest.fixture(scope="module")
+def address(material):
+    server = PageServer(material, "127.0.0.1", 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with server:
+        yield server.address
+        server.shutdown()
 
 
-# Two answers that are asked for in the moment in which the page appears; see the page's handlers.
-_TWO_AT_ONCE = """
-import sys, threading
-from beambert.explore.page import guarded
-failures, found = [], []
-threading.excepthook = lambda of: failures.append(of.exc_type.__name__)
-def first():
-    from beambert.pipelines.tokenizers.wordpiece import Tokenizer
-    return Tokenizer.__name__
-def second():
-    from beambert.trainer.models import pretrained_model
-    return pretrained_model.__name__
-asked = [guarded(function) for function in (first, second)]
-threads = [threading.Thread(target=lambda of=of: found.extend(of())) for of in asked]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(sorted(found), failures)
-"""
+def ask(address: str, **headers: str):
+    return urllib.request.urlopen(urllib.request.Request(address, headers=headers))
 
 
-@pytest.mark.slow
-def test_two_first_answers_at_once():
-    pytest.importorskip("gradio", reason="Gradio is not installed: make explore")
-    command = [sys.executable, "-c", _TWO_AT_ONCE]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert ended.stdout.strip() == "['Tokenizer', 'pretrained_model'] []"
+@pytest.mark.parametrize(
+    ("path", "shows"),
+    [
+        ("", "to predict of"),
+        ("masking?text=river+river+river+river&masked_lm_prob=0.5", "3 tokens to predict of 6"),
+        ("masking?text=", "--text: has no word"),
+        ("masking?masked_lm_prob=2", "--masked_lm_prob=2.0: must be more than 0"),
+        ("masking?of=", "--of=: no such flag"),
+        ("pairs", "documents gave"),
+        ("pairs?label=is+next&pair=2", "Label IsNext"),
+        ("records", "Record 1 of part-0"),
+        ("records?folder=1&file=2&record=6", "Record 6 of part-1"),
+    ],
+)
+def test_the_page_shows_what_a_form_asks_for(address, path, shows):
+    answer = ask(address + path)
+    page = answer.read().decode()
+    assert shows in html.unescape(page)
+    # Each control has its label around it, and what was given in it.
+    controls = re.findall(r"<label[^>]*>\w+<(?:select|input|textarea) name=\"\w+\"", page)
+    assert len(controls) == page.count("<label") > 0
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("", {"Host": "evil.example"}, 403),
+        ("", {"Origin": "http://evil.example"}, 403),
+        *((path, {}, 404) for path in ("file=/etc/passwd", "../../etc/passwd", "%2e%2e/setup.py")),
+    ],
+)
+def test_nothing_else_is_served(address, path, headers, status):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        ask(address + path, **headers)
+    assert refused.value.code == status
+
+
+def test_two_pages_at_once(address):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        pages = list(pool.map(lambda n: ask(f"{address}masking?random_seed={n}").read(), range(4)))
+    assert len(set(pages)) == 4
+
+
+def test_a_port_in_use_is_refused(address, folders, capsys):
+    port = address.rstrip("/").rpartition(":")[2]
+    vocabulary = folders / "records" / "vocab.txt"
+    assert f"--port={port}: cannot be used" in refusal(
+        capsys, f"--vocab_file={vocabulary}", f"--port={port}"
+    )
 
 
 def test_the_page_of_a_byte_level_bpe(tmp_path):
@@ -124,7 +135,7 @@ def test_the_page_of_a_byte_level_bpe(tmp_path):
     reference = Tokenizer.from_file(str(folder / "tokenizer.json"))
     assert ids.tolist() == reference.encode(text, add_special_tokens=False).ids
     assert material.token_ids.mask == reference.token_to_id("<mask>")
-    page = showing.show_masking(material, text, showing.MaskingSettings())
+    page = Masking(text=text).show(material)
     assert "[MASK]" in page and "Ġ" not in page
 
 
