@@ -64,7 +64,7 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
     from beambert.pipelines.pretraining.masks import TokenIds
     from beambert.pipelines.records.encoding import RecordWriter, encode_examples
     from beambert.pipelines.text.sentences import split_sentences
-    from beambert.pipelines.tokenizers.wordpiece import Tokenizer
+    from beambert.pipelines.tokenizers.compiled_pieces import Tokenizer
 
     tokenizer, ids = Tokenizer(vocabulary, do_lower_case=True), TokenIds.of(vocabulary)
     tokenizer.tokenize_batch(["warm up"])

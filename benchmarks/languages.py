@@ -184,7 +184,7 @@ def count_differences(original: str, texts: Sequence[str]) -> dict[str, int]:
     """Returns the numbers of lines, and of those whose pieces differ from the other tokenizers'."""
     from tokenizers.implementations import BertWordPieceTokenizer
 
-    from beambert.pipelines.tokenizers.wordpiece import Tokenizer
+    from beambert.pipelines.tokenizers.compiled_pieces import Tokenizer
     from beambert.pipelines.vocabulary_learning import learning
     from beambert.pipelines.vocabulary_learning.graph import WordCounter
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from beambert.model.pretrainer import BertPretrainer
     from beambert.model.replaced_tokens import ElectraPretrainer
     from beambert.pipelines.pretraining.masks import TokenIds
-    from beambert.pipelines.tokenizers.wordpiece import Tokenizer
+    from beambert.pipelines.tokenizers.compiled_pieces import Tokenizer
     from beambert.pipelines.verification.folders import FoundFolder
 
 

@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> None:
     job = read_settings(VocabularyJob, flags)
     if not job.patterns:
         raise InputError("--input: missing; name the files to read, or give --source")
-    with loading():  # The learner loads TensorFlow.
+    with loading():
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.vocabulary_learning.run import learn_vocabulary
     learn_vocabulary(job, options)

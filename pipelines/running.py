@@ -221,17 +221,9 @@ def library_versions(others: Sequence[str] = ()) -> dict[str, str]:
     Args:
       others: names of packages that shape this one's, besides those that always do.
     """
-    libraries = ("apache-beam", "numpy", "sentencex", "tensorflow", "tensorflow-text", "tfx-bsl")
-    libraries += tuple(others)
-    versions = {name: _version(name) for name in libraries}
+    libraries = ("apache-beam", "numpy", "sentencex", "tfx-bsl", *others)
+    versions = {name: importlib.metadata.version(name) for name in libraries}
     return versions | {"python": sys.version.split()[0]}
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:  # the same without its parts for GPUs
-        return importlib.metadata.version(f"{name}-cpu")
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ _EMPTY_BRACKETS = re.compile(r" \((?:[ \xa0,;:]*|[^\s()][^()\n]{0,60}(?<![,;])[ 
 _OPENING = re.compile(r"\([ \xa0,;:)]")
 _OPENING_COMMAS = re.compile(r"\([ \xa0]*[,;][ \xa0,;:]*")
 _CLOSING_COMMA = re.compile(r"[,;][ \xa0]+\)")
-_COMMAS = re.compile(r",(?:[ \xa0]*,)+")
+_COMMAS, _MAY_BE_COMMAS = re.compile(r",(?:[ \xa0]*,)+"), (",,", " ,", "\xa0,")
 _TABLE_LINE = re.compile(r"^(?:\{?\||!)", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)]*$")
 # Where the text of a template is missing: before a mark, and all of a title.
@@ -144,7 +144,8 @@ def clean_wikiextractor(text: str) -> tuple[str, Counter[str]]:
     if " )" in text or _OPENING.search(text):
         text = substitute(_EMPTY_BRACKETS, "", text, counts, "empty_brackets")
         text = substitute(_OPENING_COMMAS, "(", text, counts, "empty_brackets")
-    text = substitute(_COMMAS, ",", text, counts, "commas")
+    if any(map(text.__contains__, _MAY_BE_COMMAS)):
+        text = substitute(_COMMAS, ",", text, counts, "commas")
     if " )" in text:
         text = substitute(_CLOSING_COMMA, ")", text, counts, "empty_brackets")
     return text, counts
@@ -169,14 +170,15 @@ def clean_extracted(text: str) -> tuple[str, Counter[str]]:
     first = next(filter(None, map(str.strip, lines)), "")
 
     def is_title(line: str) -> bool:
-        if len(line) > _LONGEST_TITLE or (line := line.strip()) == first:
+        if (line := line.strip()) == first:
             return False
         # In scripts without spaces and marks a line of a word may be a sentence.
         may_be = has_headings if line.endswith(".") else not UNSPACED_CHARACTER.search(line)
         return may_be and bool(_TITLE_LINE.fullmatch(line) or _ITEM_LINE.fullmatch(line))
 
-    if any(map(is_title, lines)) and (has_headings or not wrapped_width(lines)):
-        text = _drop_lines(text, is_title, counts, "heading")
+    titles = {line for line in lines if len(line) <= _LONGEST_TITLE and is_title(line)}
+    if titles and (has_headings or not wrapped_width(lines)):
+        text = _drop_lines(text, lambda line: line.rstrip() in titles, counts, "heading")
     return text, counts
 
 

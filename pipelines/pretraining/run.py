@@ -99,7 +99,7 @@ def estimate_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions
         return
     total_bytes = sum(file.bytes for file in plan.inputs)
     print(f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)}: sampling …", flush=True)
-    with loading():  # it imports TensorFlow
+    with loading():
         from beambert.pipelines.pretraining.estimate import describe, estimate
     found = estimate(plan)
     for note in _notes(plan):

@@ -24,7 +24,6 @@ from beambert.pipelines.text import sentences as segmenters
 from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.process import loading
 
 if TYPE_CHECKING:
     from beambert.pipelines.pretraining.evaluation_texts import EvaluationTexts
@@ -36,11 +35,10 @@ class DocumentTokenizer:
 
     def __init__(self, vocabulary: Vocabulary, options: TextOptions):
         """Builds the tokenizer."""
-        with loading():  # it imports TensorFlow
-            from beambert.pipelines.tokenizers.encoding import (
-                make_corpus_tokenizer,
-                make_offset_tokenizer,
-            )
+        from beambert.pipelines.tokenizers.encoding import (
+            make_corpus_tokenizer,
+            make_offset_tokenizer,
+        )
 
         self._vocabulary = vocabulary
         self._segmenter = options.segmenter
@@ -115,8 +113,8 @@ def word_starts(
     return np.where(code == segmenters.BY_VOCABULARY, ~is_continuation, begins)
 
 
-# Number of characters to split and tokenize at a time. At this size the overhead of a call of
-# TensorFlow doesn't matter.
+# Number of characters to split and tokenize at a time. At this size the overhead of a call doesn't
+# matter.
 BATCH_CHARACTERS = 1 << 20
 # Part of the name of a count, before a list in JSON: the numbers of documents that were lost and of
 # all with text, of characters that cleaning removed and of all, the file, and its part's start.

@@ -237,15 +237,15 @@ def make_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> Tokenizer | S
 
 
 def make_corpus_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> Any:
-    """Returns a tokenizer with the ids of `make_tokenizer` for much text, which needs TensorFlow.
+    """Returns a tokenizer with the ids of `make_tokenizer` for much text.
 
-    For word pieces it is two to three times as fast.
+    For word pieces it is ten times as fast, after a second for loading its compiled code.
     """
     if isinstance(vocabulary, TokenizerVocabulary):
         return SubwordTokenizer(vocabulary)
-    from beambert.pipelines.tokenizers import wordpiece
+    from beambert.pipelines.tokenizers import compiled_pieces
 
-    return wordpiece.Tokenizer(vocabulary, do_lower_case)
+    return compiled_pieces.Tokenizer(vocabulary, do_lower_case)
 
 
 def make_offset_tokenizer(

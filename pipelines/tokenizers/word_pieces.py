@@ -39,7 +39,7 @@ class _Replacements(dict):
         return found
 
 
-def _cleaned(character: str) -> str:
+def cleaned(character: str) -> str:
     """Returns what BasicTokenizer._clean_text and _tokenize_chinese_chars make of a character."""
     if character in "\t\n\r":
         return " "
@@ -59,8 +59,13 @@ def _split_without_accents(character: str) -> str:
     return "" if unicodedata.category(character) == "Mn" else _split(character)
 
 
-_CLEANED = _Replacements(_cleaned)
+_CLEANED = _Replacements(cleaned)
 _SPLIT, _SPLIT_WITHOUT_ACCENTS = _Replacements(_split), _Replacements(_split_without_accents)
+
+
+def split_characters(text: str, drops_accents: bool) -> str:
+    """Returns a text with spaces around its punctuation, and perhaps without accents."""
+    return text.translate(_SPLIT_WITHOUT_ACCENTS if drops_accents else _SPLIT)
 
 
 def words_of(text: str, do_lower_case: bool) -> list[str]:
@@ -74,10 +79,9 @@ def words_of(text: str, do_lower_case: bool) -> list[str]:
         return _ASCII_WORDS.findall(text.lower() if do_lower_case else text)
     # Lone surrogates (half a character, from broken JSON escapes) become "?".
     text = text.encode("utf-8", "replace").decode().translate(_CLEANED)
-    if not do_lower_case:
-        return text.translate(_SPLIT).split()
-    text = unicodedata.normalize("NFD", text.lower())
-    return text.translate(_SPLIT_WITHOUT_ACCENTS).split()
+    if do_lower_case:
+        text = unicodedata.normalize("NFD", text.lower())
+    return split_characters(text, drops_accents=do_lower_case).split()
 
 
 class Tokenizer:

@@ -1,17 +1,10 @@
-"""Text -> WordPiece ids, as one TensorFlow graph. The ids equal those of the original release.
+"""Text -> WordPiece ids, as one TensorFlow graph, for exported models.
 
-The data pipeline (batches of sentences) and the exported model (raw strings) use the same graph, so
-training and serving cannot differ. `word_pieces` gives the same ids in Python.
-
-There is one difference from the original tokenization.py: TensorFlow has the tables of Unicode 13.
-It does not lower the few capitals that were added later (Vithkuqi, and five letters of Latin and
-Glagolitic).
+The ids equal those of `word_pieces` and of the original release, with one difference: TensorFlow
+has the tables of Unicode 13. It does not lower the few capitals that were added later (Vithkuqi,
+and five letters of Latin and Glagolitic).
 """
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
@@ -66,35 +59,6 @@ def _split_words(text: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(text, _SEPARATORS, " ")
 
 
-def words_of(text: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
-    """Returns the words of strings [n] that WordPiece cuts into pieces: string [n, (words)]."""
-    return tf.strings.split(_split_words(normalize(text, do_lower_case)))
-
-
-def word_splitter(do_lower_case: bool) -> Callable[[Sequence[str]], list[bytes]]:
-    """Returns a function that returns all words of strings."""
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    def split(text: tf.Tensor) -> tf.Tensor:
-        return words_of(text, do_lower_case).flat_values
-
-    return lambda texts: split(encode_texts(texts)).numpy().tolist()
-
-
-def encode_texts(texts: Sequence[str]) -> tf.Tensor:
-    """Returns strings as a string [n] tensor in UTF-8."""
-    # Lone surrogates (half a character, from broken JSON escapes) become "?".
-    return tf.constant([text.encode("utf-8", "replace") for text in texts], tf.string)
-
-
-def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Divides strings into at least one batch of about `BATCH_CHARACTERS`."""
-    ends = np.cumsum([len(text) for text in texts])
-    cuts = np.flatnonzero(np.diff(ends // BATCH_CHARACTERS)) + 1
-    for start, end in itertools.pairwise([0, *cuts.tolist(), len(texts)]):
-        yield texts[start:end]
-
-
 class Tokenizer(tf.Module):
     """WordPiece over batches of strings; trackable, so that a SavedModel can hold it."""
 
@@ -117,12 +81,9 @@ class Tokenizer(tf.Module):
             unknown_token=UNKNOWN,
         )
 
-    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of strings [n] as a ragged [n, (tokens)] int32 tensor."""
-        return self._cut(normalize(text, self.do_lower_case))
-
-    def _cut(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Cuts normalized strings into pieces."""
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of strings [n] in UTF-8 as a ragged [n, (tokens)] int32 tensor."""
+        text = normalize(text, self.do_lower_case)
         # The fast tokenizer splits words by itself, except at rare separators and in very long
         # words. Looking for those in a batch costs less than always splitting it here.
         rare = rf"(?s).*(?:[\x{{2028}}\x{{2029}}]|{self._long_word}).*"
@@ -132,30 +93,3 @@ class Tokenizer(tf.Module):
             return tf.strings.regex_replace(_split_words(text), self._long_word, _NONCHARACTER)
 
         return self._word_pieces.tokenize(tf.cond(is_rare, split, lambda: text))
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    def _normalize(self, text: tf.Tensor) -> tf.Tensor:
-        return normalize(text, self.do_lower_case)
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    def _cut_flat(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        ids = self._cut(text)
-        return ids.values, ids.row_lengths()
-
-    def _normalize_batch(self, texts: Sequence[str]) -> tf.Tensor:
-        """Normalizes strings. Most are printable ASCII, where only the case can change."""
-        is_plain = [text.isascii() and text.isprintable() for text in texts]
-        plain = (text.lower() for text in texts) if self.do_lower_case else texts
-        normalized = [text.encode("utf-8", "replace") for text in plain]
-        others = [index for index, plain in enumerate(is_plain) if not plain]
-        if others:
-            found = self._normalize(encode_texts([texts[index] for index in others])).numpy()
-            for index, text in zip(others, found, strict=True):
-                normalized[index] = text
-        return tf.constant(normalized, tf.string)
-
-    def tokenize_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids of all strings end to end, int32, and the ids of each, int64 [n]."""
-        found = [self._cut_flat(self._normalize_batch(batch)) for batch in _batches(texts)]
-        values, lengths = zip(*found, strict=True)
-        return np.concatenate(values), np.concatenate(lengths)

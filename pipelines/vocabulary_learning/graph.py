@@ -11,6 +11,7 @@ partition.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import zlib
@@ -56,6 +57,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     Vocabulary,
 )
+from beambert.pipelines.tokenizers.word_pieces import words_of
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import (
     CorpusWords,
@@ -70,7 +72,6 @@ from beambert.pipelines.vocabulary_learning.learning import (
     unknown_words,
     words_needed,
 )
-from beambert.process import loading
 
 # Number of characters of text to split at a time. Longer texts are cut at white space.
 PIECE_CHARACTERS = 1 << 20
@@ -265,22 +266,19 @@ def cut_text(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
 class WordCounter:
     """Counts the words of texts.
 
-    No word contains a space. So the strings between spaces are counted first, in Python. Only the
-    distinct ones, about a fifth, are normalized and split by TensorFlow.
+    No word contains a space. So the strings between spaces are counted first, and only the distinct
+    ones, about a fifth, are split.
     """
 
     def __init__(self, do_lower_case: bool, kind: str = WORDPIECE):
-        """Builds the word splitter of a kind of tokenizer."""
+        """Chooses the word splitter of a kind of tokenizer."""
         if kind == WORDPIECE:
-            with loading():
-                from beambert.pipelines.tokenizers.wordpiece import word_splitter
-
-            self._split = word_splitter(do_lower_case)
+            self._split = functools.partial(words_of, do_lower_case=do_lower_case)
         else:
             self._split = subword_splitter(kind, do_lower_case)
         self._strings: Counter[str] = Counter()
         self._characters = 0
-        self._words: Counter[bytes] = Counter()
+        self._words: Counter[str] = Counter()
 
     def add(self, text: str) -> None:
         """Counts the words of a text."""
@@ -291,29 +289,12 @@ class WordCounter:
                 self._split_strings()
 
     def _split_strings(self) -> None:
-        # The counts are handled one binary digit at a time. All strings whose count has the digit
-        # are split together, and their words are weighted with the digit's value. So no word has to
-        # be traced back to its string.
-        digit, counts = 0, list(self._strings.items())
+        words = self._words
+        for string, count in self._strings.items():
+            for word in self._split(string):
+                words[word] += count
         self._strings.clear()
-        while counts:
-            having = [string for string, count in counts if count & 1]
-            counts = [(string, count >> 1) for string, count in counts if count > 1]
-            for word, count in self._split_all(having).items():
-                self._words[word] += count << digit
-            digit += 1
         self._characters = 0
-
-    def _split_all(self, strings: Sequence[str]) -> Counter[bytes]:
-        """Returns the word counts of strings, split about `PIECE_CHARACTERS` at a time."""
-        words: Counter[bytes] = Counter()
-        first, characters = 0, 0
-        for end, string in enumerate(strings, 1):
-            characters += len(string)
-            if characters >= PIECE_CHARACTERS or end == len(strings):
-                words.update(self._split(strings[first:end]))
-                first, characters = end, 0
-        return words
 
     @property
     def is_full(self) -> bool:
@@ -321,10 +302,10 @@ class WordCounter:
         return len(self._words) >= MOST_WORDS
 
     def take(self) -> Counter[bytes]:
-        """Returns the counts so far and resets them."""
+        """Returns the counts so far, of words in UTF-8, and resets them."""
         self._split_strings()
         words, self._words = self._words, Counter()
-        return words
+        return Counter({word.encode(): count for word, count in words.items()})
 
 
 def partitions_of(inputs: Sequence[InputFile]) -> int:
@@ -499,7 +480,7 @@ class WriteVocabulary(beam.DoFn):
             **more,
         }
         about = dict(self._about) | {
-            "versions": library_versions(),
+            "versions": library_versions(["tensorflow-text", "tokenizers"]),
             "sha256": vocabulary.sha256,
             "counts": counts,
         }

@@ -14,7 +14,6 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 from tokenizers import (
     AddedToken,
     Tokenizer,
@@ -39,6 +38,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     Vocabulary,
 )
 from beambert.pipelines.vocabulary_learning.job import BPE
+from beambert.process import loading
 
 # Google's vocabularies begin with [PAD], 99 unused tokens, and [UNK] [CLS] [SEP] [MASK] at the ids
 # 100 to 103. More unused tokens follow. In all they are [unused0] to [unused993] in the uncased
@@ -335,7 +335,9 @@ def _learn_pieces(words: list[tuple[str, int]], room: int) -> list[str]:
 
 def _pieces_from(words: list[tuple[str, int]], threshold: int) -> list[str]:
     """Returns the pieces of at least two characters that occur at least `threshold` times."""
-    learned = learner.learn(
+    with loading():  # The learner's package loads TensorFlow, which workers that count don't need.
+        from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib
+    learned = wordpiece_tokenizer_learner_lib.learn(
         words,
         vocab_size=len(words),
         reserved_tokens=[],
@@ -468,21 +470,20 @@ def empty_tokenizer(kind: str, do_lower_case: bool) -> Tokenizer:
     return tokenizer
 
 
-def subword_splitter(kind: str, do_lower_case: bool) -> Callable[[Sequence[str]], list[bytes]]:
-    """Returns a function from strings between spaces to all words that a tokenizer cuts.
+def subword_splitter(kind: str, do_lower_case: bool) -> Callable[[str], list[str]]:
+    """Returns a function from a string between spaces to all words that a tokenizer cuts.
 
     A word has the mark of the space before it, "Ġ" or "▁".
     """
     empty = empty_tokenizer(kind, do_lower_case)
     normalizer, pre_tokenizer = empty.normalizer, empty.pre_tokenizer
 
-    def split(strings: Sequence[str]) -> list[bytes]:
-        found: list[bytes] = []
-        for each in strings:
-            if text := each.encode("utf-8", "replace").decode().strip():
-                pieces = pre_tokenizer.pre_tokenize_str(" " + normalizer.normalize_str(text))
-                found += [piece.encode() for piece, _ in pieces]
-        return found
+    def split(string: str) -> list[str]:
+        text = string.encode("utf-8", "replace").decode().strip()
+        if not text:
+            return []
+        pieces = pre_tokenizer.pre_tokenize_str(" " + normalizer.normalize_str(text))
+        return [piece for piece, _ in pieces]
 
     return split
 

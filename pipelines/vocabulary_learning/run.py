@@ -28,7 +28,6 @@ from beambert.pipelines.running import (
     on_this_machine,
     path_for_workers,
     run_job,
-    works_here,
 )
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks, warn_of_unspaced_words
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE
@@ -44,7 +43,6 @@ from beambert.pipelines.vocabulary_learning.graph import (
 )
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
-from beambert.process import loading
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -90,9 +88,6 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         notes += warn_of_unspaced_words(texts)
     for note in notes:
         print(note, flush=True)
-    if works_here(options):
-        with loading():  # its import prints; do it now
-            import beambert.pipelines.tokenizers.wordpiece  # noqa: F401
 
     reading = describe_reading(total_bytes)
 

@@ -39,7 +39,7 @@ class GraphTexts(tf.Module):
 
     def pieces(self, texts: tf.Tensor) -> Pieces:
         """Returns the ids of texts, string [n]."""
-        found = self._tokenizer.tokenize(texts)
+        found = self._tokenizer(texts)
         ids = tf.cast(found.flat_values, tf.int64)
         return Pieces(ids, found.row_starts(), found.row_lengths())
 

@@ -1,5 +1,7 @@
 """Which tokens begin a word, for every kind of tokenizer, and the examples of the documents."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from support.languages import ARTICLE_1
@@ -59,10 +61,8 @@ def test_a_piece_that_crosses_words_joins_them():
 
 
 def learned(kind: str):
-    texts = [*ARTICLE_1.values()] * 3
-    counts = {}
-    for word in subword_splitter(kind, False)([part for text in texts for part in text.split()]):
-        counts[word.decode()] = counts.get(word.decode(), 0) + 1
+    split, parts = subword_splitter(kind, False), " ".join([*ARTICLE_1.values()] * 3).split()
+    counts = Counter(word for part in parts for word in split(part))
     return learn_tokenizer(CorpusWords.of(counts, 10_000), kind, 400, False)
 
 

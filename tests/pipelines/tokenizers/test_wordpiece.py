@@ -10,6 +10,7 @@ import unicodedata
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.nasty_text import (
@@ -20,10 +21,28 @@ from support.nasty_text import (
     basic_words,
 )
 
+from beambert.pipelines.tokenizers import compiled_pieces, wordpiece
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
-from beambert.pipelines.tokenizers.word_pieces import OffsetTokenizer, words_of
-from beambert.pipelines.tokenizers.word_pieces import Tokenizer as PlainTokenizer
-from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
+from beambert.pipelines.tokenizers.word_pieces import OffsetTokenizer, Tokenizer, words_of
+
+
+class GraphTokenizer:
+    """TensorFlow's graph with the method of the others."""
+
+    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool):
+        tokenizer = wordpiece.Tokenizer(vocabulary, do_lower_case)
+        text = tf.TensorSpec([None], tf.string)
+        self._graph = tf.function(tokenizer, input_signature=[text], autograph=False)
+
+    def tokenize_batch(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        encoded = [text.encode("utf-8", "replace") for text in texts]
+        found = self._graph(tf.constant(encoded, tf.string))
+        return found.values.numpy(), found.row_lengths().numpy()
+
+
+TOKENIZERS = {
+    "graph": GraphTokenizer, "python": Tokenizer, "compiled": compiled_pieces.Tokenizer
+}  # fmt: skip
 
 
 def word_pieces(word: str, ids: dict[str, int]) -> list[int]:
@@ -58,21 +77,9 @@ def small():
     return Vocabulary(tuple(GOLDEN["vocabulary"]))
 
 
-@pytest.fixture(scope="module", params=[Tokenizer, PlainTokenizer], ids=["graph", "python"])
+@pytest.fixture(scope="module", params=TOKENIZERS)
 def tokenizers(small, request):
-    return {lower: request.param(small, lower) for lower in (True, False)}
-
-
-@pytest.fixture(scope="module", params=["graph", "python"])
-def splitters(request):
-    if request.param == "graph":
-        return {lower: word_splitter(lower) for lower in (True, False)}
-    return {
-        lower: lambda texts, lower=lower: [
-            word.encode() for text in texts for word in words_of(text, lower)
-        ]
-        for lower in (True, False)
-    }
+    return {lower: TOKENIZERS[request.param](small, lower) for lower in (True, False)}
 
 
 @pytest.mark.parametrize("lower", [True, False])
@@ -88,9 +95,9 @@ class TestOriginal:
             pieces = [small.tokens[i] for i in ids]
             assert pieces == case[self.key(lower)]["pieces"], ascii(case["text"])
 
-    def test_words(self, lower, splitters):
+    def test_words(self, lower):
         for case in GOLDEN["cases"]:
-            found = [word.decode() for word in splitters[lower]([case["text"]])]
+            found = words_of(case["text"], lower)
             assert found == case[self.key(lower)]["words"], ascii(case["text"])
 
     def test_the_reference_of_these_tests(self, lower, small):
@@ -99,42 +106,40 @@ class TestOriginal:
             assert reference_ids(case["text"], index(small), lower) == expected
 
 
+def differing_characters(tokenizer: type, lower: bool, characters: list[str]) -> set[int]:
+    """Those whose pieces differ from the reference's between two letters."""
+    words = [basic_words(f"a{c}b", lower) for c in characters]
+    letters = sorted({letter for of_text in words for word in of_text for letter in word})
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters)))
+    ids = index(vocabulary)
+    found = tokenize(tokenizer(vocabulary, lower), [f"a{c}b" for c in characters])
+    return {
+        ord(c)
+        for c, of_text, row in zip(characters, words, found, strict=True)
+        if row != [i for word in of_text for i in word_pieces(word, ids)]
+    }
+
+
+CHARACTERS = [
+    chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in NOT_TEXT
+]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lower", [True, False])
-def test_every_character(lower):
-    """Each assigned character between two letters: dropped, a space, a word, or part of one."""
-    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a", "##a", "b", "##b", "A", "##A"))
-    characters = [
-        chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in NOT_TEXT
-    ]
-    found = tokenize(Tokenizer(vocabulary, lower), [f"a{c}b" for c in characters])
-    ids = index(vocabulary)
-    different = [
-        hex(ord(c))
-        for c, row in zip(characters, found, strict=True)
-        if row != reference_ids(f"a{c}b", ids, lower)
-    ]
-    assert different == []
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_every_character(name, lower):
+    """Each assigned character: dropped, a space, a word, or part of one."""
+    new = NEW_CAPITALS if name == "graph" and lower else set()
+    assert differing_characters(TOKENIZERS[name], lower, CHARACTERS) <= new
 
 
-def test_every_character_is_lowered():
-    """The exception that the module's docstring states, and no other."""
-    split = word_splitter(True)
-    characters = [
-        chr(code)
-        for code in range(0x110000)
-        if unicodedata.category(chr(code)) not in NOT_TEXT
-        and (chr(code).lower() != chr(code) or unicodedata.decomposition(chr(code)))
-    ]
-    # The digit ends each character's words.
-    found = b" ".join(split([f"a{c}b 0" for c in characters])).decode().split(" 0")
-    different = {
-        ord(c)
-        for c, words in zip(characters, found, strict=False)
-        if words.split() != basic_words(f"a{c}b", True)
-    }
-    assert len(characters) == len(found) - 1
-    assert different <= NEW_CAPITALS
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_every_character_is_lowered(name):
+    """But for the exception that the graph's docstring states."""
+    changed = [c for c in CHARACTERS if c.lower() != c or unicodedata.decomposition(c)]
+    new = NEW_CAPITALS if name == "graph" else set()
+    assert differing_characters(TOKENIZERS[name], True, changed) <= new
 
 
 @pytest.mark.slow
@@ -149,9 +154,9 @@ def test_every_character_is_lowered():
         max_size=60,
     )
 )
-def test_generated_text(lower, small, tokenizers, splitters, text):
+def test_generated_text(lower, small, tokenizers, text):
     words = basic_words(text, lower)
-    assert [word.decode() for word in splitters[lower]([text])] == words
+    assert words_of(text, lower) == words
     assert tokenize(tokenizers[lower], [text]) == [reference_ids(text, index(small), lower)]
 
 
@@ -159,7 +164,13 @@ def test_lone_surrogates_are_question_marks(tokenizers, small):
     broken = json.loads('"a \\ud83d b"')
     (ids,) = tokenize(tokenizers[True], [broken])
     assert [small.tokens[i] for i in ids] == ["a", "?", "b"]
-    assert word_splitter(True)([broken]) == [b"a", b"?", b"b"]
+    assert words_of(broken, True) == ["a", "?", "b"]
+
+
+def test_many_texts_are_cut_as_each_alone(tokenizers):
+    texts = ["", "a b", " ", "\u03a3 unaffable \u03a3a", "x" * 201, "Stra\u00dfe"] * 3
+    alone = [row for text in texts for row in tokenize(tokenizers[True], [text])]
+    assert tokenize(tokenizers[True], texts) == alone
 
 
 def load_vocabulary(shared_data, name):
@@ -171,9 +182,10 @@ def test_public_cases(shared_data):
     read = lambda ending: (folder / f"ggml-vocab-bert-bge.gguf.{ending}").read_text("utf-8")  # noqa: E731
     texts = read("inp").split("\n__ggml_vocab_test__\n")[:-1]
     expected = [[int(i) for i in line.split()] for line in read("out").split("\n")[: len(texts)]]
-    tokenizer = Tokenizer(load_vocabulary(shared_data, "bert-base-uncased-vocab.txt"), True)
+    vocabulary = load_vocabulary(shared_data, "bert-base-uncased-vocab.txt")
     assert len(texts) == 46
-    assert tokenize(tokenizer, texts) == expected
+    for tokenizer in TOKENIZERS.values():
+        assert tokenize(tokenizer(vocabulary, True), texts) == expected
 
 
 LONG = "a" * 201

@@ -11,7 +11,7 @@ from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
-from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
+from beambert.pipelines.tokenizers.word_pieces import Tokenizer, words_of
 from beambert.pipelines.vocabulary_learning import graph as word_counts
 from beambert.pipelines.vocabulary_learning import run
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
@@ -72,7 +72,7 @@ def test_size_and_special_tokens(learned):
 
 def test_every_word_has_pieces(learned, documents):
     vocabulary = Vocabulary.parse(learned[0].read_bytes(), "vocab.txt")
-    words = [word.decode() for word in word_splitter(True)(documents)]
+    words = [word for document in documents for word in words_of(document, True)]
     ids, _ = Tokenizer(vocabulary, True).tokenize_batch(sorted(set(words)))
     assert vocabulary.id_of("[UNK]") not in ids
     # It is no alphabet: frequent words are tokens.
@@ -82,7 +82,7 @@ def test_every_word_has_pieces(learned, documents):
 def test_file_beside_it_says_what_it_was_learned_from(learned, documents):
     about = json.loads((learned[0].parent / "vocab.txt.json").read_text())
     vocabulary = Vocabulary.parse(learned[0].read_bytes(), "vocab.txt")
-    words = word_splitter(True)(documents)
+    words = [word for document in documents for word in words_of(document, True)]
     assert about["sha256"] == vocabulary.sha256
     assert about["counts"]["documents"] == 30
     assert about["counts"]["words"] == len(words)

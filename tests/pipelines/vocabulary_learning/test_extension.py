@@ -12,7 +12,7 @@ from beambert.errors import InputError
 from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.tokenizers.pieces import cut, longest_of
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
-from beambert.pipelines.tokenizers.wordpiece import Tokenizer
+from beambert.pipelines.tokenizers.word_pieces import Tokenizer
 from beambert.pipelines.vocabulary_learning.learning import (
     choose_pieces,
     extend_vocabulary,
