@@ -202,8 +202,9 @@ def clean_text(text: str, layout: str = AUTO) -> tuple[str, Counter[str]]:
 
 def _plain_line_ends(text: str, counts: Counter[str]) -> str:
     """Returns a text whose lines end with line feeds, and whose pages go on where they did."""
-    text = text.replace("\r\n", "\n")  # It is faster than the expression.
-    if any(end in text for end in "\r\x0b\x85\u2028\u2029"):
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")  # It is faster than the expression.
+    if any(map(text.__contains__, "\r\x0b\x85\u2028\u2029")):
         text = _LINE_END.sub("\n", text)
     if "\f" not in text:
         return text
@@ -266,7 +267,7 @@ def drop_headings(text: str, counts: Counter[str]) -> str:
 
 def _drop_quotation_marks(text: str, counts: Counter[str]) -> str:
     """Returns a text without the signs ">" before quoted lines of mail, between blank lines."""
-    if ("\n>" not in text and text[:1] != ">") or not QUOTED.search(text):
+    if ">" not in text or not QUOTED.search(text):
         return text
     text = substitute(_WRITER, "", text, counts, "writer_of_mail")
     lines, before = [], 0
@@ -306,7 +307,7 @@ def join_lines(text: str, counts: Counter[str], is_wrapped: bool = False) -> str
     lines = list(dropwhile(operator.not_, map(str.rstrip, text.rstrip().split("\n"))))
     width = 0.0 if is_wrapped else wrapped_width(lines)
     if not (is_wrapped or width):
-        return _strip_lines(text)
+        return "\n".join(filter(None, map(str.strip, lines)))
     pairs = [(a, b) for a, b in pairwise(lines) if a and b]
     divides_words = _divides_words(pairs)
     parts: list[str] = []
@@ -341,7 +342,7 @@ def _divides_words(pairs: Sequence[tuple[str, str]]) -> bool:
     return divided >= max(_FEWEST_DIVIDED, _LEAST_DIVIDED * len(pairs))
 
 
-def _strip_lines(text: str, counts: Counter[str] | None = None) -> str:
+def _strip_lines(text: str, counts: Counter[str]) -> str:
     """Returns the lines of a text without the white space around them, and without blank ones."""
     return "\n".join(filter(None, map(str.strip, text.split("\n"))))
 

@@ -141,12 +141,13 @@ def clean_wikiextractor(text: str) -> tuple[str, Counter[str]]:
     if _EXTRACTED_ITEM in text:
         text = _drop_lines(text, lambda line: line.startswith(_EXTRACTED_ITEM), counts, "list_item")
     text = close_gaps(text)
-    if " )" in text or _OPENING.search(text):
+    has_closing = " )" in text
+    if has_closing or _OPENING.search(text):
         text = substitute(_EMPTY_BRACKETS, "", text, counts, "empty_brackets")
         text = substitute(_OPENING_COMMAS, "(", text, counts, "empty_brackets")
     if any(map(text.__contains__, _MAY_BE_COMMAS)):
         text = substitute(_COMMAS, ",", text, counts, "commas")
-    if " )" in text:
+    if has_closing:
         text = substitute(_CLOSING_COMMA, ")", text, counts, "empty_brackets")
     return text, counts
 
@@ -178,7 +179,9 @@ def clean_extracted(text: str) -> tuple[str, Counter[str]]:
 
     titles = {line for line in lines if len(line) <= _LONGEST_TITLE and is_title(line)}
     if titles and (has_headings or not wrapped_width(lines)):
-        text = _drop_lines(text, lambda line: line.rstrip() in titles, counts, "heading")
+        kept = [line for line in lines if line not in titles]
+        counts["heading"] += len(lines) - len(kept)
+        text = "\n".join(kept)
     return text, counts
 
 
