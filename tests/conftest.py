@@ -1,5 +1,6 @@
 """Shared fixtures: small real-looking text, and where real data lies on machines that have it."""
 
+import functools
 import gc
 import os
 import pathlib
@@ -84,6 +85,19 @@ def vocabulary() -> Vocabulary:
     letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
     pieces = [*letters, *(f"##{letter}" for letter in letters), ".", ","]
     return Vocabulary((*SPECIAL_TOKENS, *dict.fromkeys([*pieces, *WORDS])), "vocab.txt")
+
+
+@pytest.fixture(scope="session")
+def untrained(tmp_path_factory, vocabulary):
+    """The function from a kind of `untrained_models` to such a folder, which is only read."""
+    from support import untrained_models
+
+    @functools.cache
+    def make(kind: str) -> pathlib.Path:
+        folder = tmp_path_factory.mktemp(kind) / "model"
+        return getattr(untrained_models, f"save_{kind}")(folder, vocabulary)
+
+    return make
 
 
 @pytest.fixture(scope="module")

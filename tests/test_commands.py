@@ -11,7 +11,6 @@ import pytest
 
 from beambert.cli import COMMANDS, run
 from beambert.errors import InputError
-from beambert.flags import FlagParser
 
 ROOT = pathlib.Path(__file__).parents[1]
 HEAVY = ("tensorflow", "keras", "apache_beam", "tfx_bsl", "tensorflow_model_analysis", "matplotlib")
@@ -66,39 +65,6 @@ def test_version():
     run = run_beambert("--version")
     assert (run.returncode, run.stderr) == (0, "")
     assert re.match(r"beambert \d+\.\d+", run.stdout)
-
-
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_what_a_parser_tells_of_its_flags_is_what_it_takes(command):
-    """By its own help: every flag with its name, and no other."""
-    parser = COMMANDS[command].build_parser()
-    assert isinstance(parser, FlagParser)
-    assert parser.prog == f"beambert {command}"
-    flags = parser.format_help().removesuffix(parser.epilog)
-    shown = re.findall(r"^  --(\w+)", flags, re.MULTILINE)
-    assert set(shown) == {flag.name for flag in parser.flags.values() if not flag.is_positional}
-
-
-def test_what_a_parser_tells_of_a_flag():
-    parser = FlagParser("beambert try", "Tries.", "example:\n  beambert try --size=a")
-    parser.add_argument("files", nargs="+", help="what to read")
-    group = parser.add_argument_group("others")
-    group.add_argument("--size", required=True, choices=("a", "b"))
-    group.add_argument("--since", nargs="+", default=[])
-    parser.add_argument("--metric", action="append")
-    parser.add_argument("--dry_run", action="store_true")
-    files, size, since, metric, dry_run = parser.flags.values()
-    assert (files.name, files.is_positional) == ("files", True)
-    assert files.takes_several
-    assert size.takes_value
-    assert not size.takes_several and not size.is_repeatable and not size.is_positional
-    assert since.takes_several and not since.is_repeatable
-    assert metric.is_repeatable and not metric.takes_several
-    assert not dry_run.takes_value
-    assert parser.parse_args(["x", "--size=a"]).size == "a"
-    assert "  beambert try --size=a" in parser.format_help().splitlines()
-    with pytest.raises(InputError, match="siz"):  # not taken for --size
-        parser.parse_args(["x", "--siz=a", "--size=b"])
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))

@@ -1,19 +1,14 @@
 """What a parser says about wrong flags, and what fields of jobs may be given as."""
 
-import argparse
 import pathlib
 
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 
 import beambert
-from beambert import flags as shared_flags
 from beambert.cli import COMMANDS
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.pipelines.running import beam_options
-
-OF_BEAM = [name for name, command in COMMANDS.items() if command.needs_beam]
 
 
 def refusal(command: str, *arguments: str) -> str:
@@ -55,18 +50,6 @@ def refusal(command: str, *arguments: str) -> str:
 )
 def test_a_wrong_flag_is_named_with_the_nearest(command, arguments, message):
     assert refusal(command, *arguments).startswith(message)
-
-
-@pytest.mark.parametrize("command", OF_BEAM)
-def test_no_flag_of_beam_is_taken_for_one_of_ours(command):
-    """A flag of Beam beside a missing one of ours is no typo."""
-    of_beam = argparse.ArgumentParser(add_help=False)
-    for options in PipelineOptions.__subclasses__():
-        options._add_argparse_args(of_beam)
-    ours = COMMANDS[command].build_parser().flags
-    for option in of_beam._option_string_actions.keys() - {"--label"}:
-        found = shared_flags._nearest(option, ours, shared_flags.SIMILAR)
-        assert found is None or f"--{found}" == option, option
 
 
 @pytest.mark.parametrize("name", ["output", "fraction"])

@@ -140,35 +140,6 @@ process.finish(3)
     process.communicate()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143)])
-def test_a_child_saves_first(number, status, tmp_path):
-    saved = tmp_path / "saved"
-    child = f"""
-import signal, sys, time
-def save(*_):
-    time.sleep(0.5)
-    open({str(saved)!r}, "w").close()
-    sys.exit()
-signal.signal(signal.SIGTERM, save)
-print(flush=True)
-time.sleep(60)
-"""
-    body = f"""
-def main(_):
-    child = subprocess.Popen([sys.executable, "-c", {child!r}], stdout=subprocess.PIPE)
-    child.stdout.readline()
-    with process.passed_on(child.terminate):
-        ready()
-        child.wait()
-sys.exit(cli.run_main("test", main, []))
-"""
-    process, _ = start(body)
-    found, _, err = end(process, number)
-    assert (found, err) == (status, "beambert test: interrupted; the same command begins it anew\n")
-    assert saved.exists()
-
-
 IN_OWN_FOLDER = """
 import tempfile
 with process.temporary_folder():

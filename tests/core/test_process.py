@@ -13,7 +13,6 @@ import pytest
 
 from beambert import process
 from beambert.cli import run_main
-from beambert.console import counted, size
 from beambert.errors import InputError
 from beambert.process import free_bytes, loading, logging_restored, quiet_stderr
 
@@ -81,16 +80,6 @@ def test_the_last_to_leave_puts_it_back(capfd):
     second.__exit__(None, None, None)
     os.write(2, b"seen")
     assert capfd.readouterr().err == "seen"
-
-
-def test_amounts_are_written_as_people_read_them():
-    assert [counted(count, "file") for count in (0, 1, 2000)] == [
-        "0 files",
-        "1 file",
-        "2,000 files",
-    ]
-    sizes = [size(number) for number in (1, 999, 12_345, 999_949, 2_345_678_901)]
-    assert sizes == ["1 byte", "999 bytes", "12.3 kB", "999.9 kB", "2345.7 MB"]
 
 
 def test_memory_that_is_used_up_is_one_sentence(capsys, monkeypatch):

@@ -38,12 +38,6 @@ def test_the_locks_agree():
     assert f"ARG BEAM={tested['apache-beam']}\n" in dockerfile
 
 
-def test_terraform_makes_nothing_that_its_first_apply_cannot_use():
-    """Metrics of logs are known ten minutes later; service agents that are asked for lack roles."""
-    text = "".join(path.read_text() for path in (DEPLOY / "terraform").glob("*.tf"))
-    assert "google_logging_metric" not in text and "service_identity" not in text
-
-
 def test_the_build_writes_the_digests_that_deploying_reads(tmp_path):
     """Those of this registry, also of an image that is known under another name, too."""
     steps = yaml.safe_load((DEPLOY / "cloudbuild.yaml").read_text())["steps"]

@@ -3,7 +3,6 @@
 `make test-flink` fetches Flink and runs this; it is no part of `make test`.
 """
 
-import bz2
 import json
 import os
 import pathlib
@@ -95,22 +94,3 @@ def test_flink_gives_the_same_bytes_from_more_than_its_heap(
     flink = [*flink, "--parallelism=1", "--experiments=data_buffer_time_limit_ms=100"]
     flags = ["--format=lines", "--num_shards=64", *SMALL]
     same_records(vocab_file, tmp_path, inputs, flink, *flags)
-
-
-def test_flink_gives_the_same_bytes_of_wikipedia(tmp_path, shared_data, flink):
-    inputs = sorted((shared_data / "wiki_extracted").iterdir())[:4]
-    vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
-    flink = [*flink, "--parallelism=2"]
-    flags = ["--eval_fraction=0.05", "--num_shards=6", *SMALL]
-    same_records(vocab_file, tmp_path, inputs, flink, *flags)
-
-
-def test_a_workers_refusal_is_one_sentence_on_flink_too(tmp_path, vocab_file, flink):
-    text = "\n\n".join(make_document(random.Random(0), 3000)).encode()
-    archive = tmp_path / "text.bz2"
-    archive.write_bytes(bz2.compress(text)[:-2000])
-    result = data(vocab_file, tmp_path / "records", "--input", archive, *flink, *SMALL)
-    assert result.returncode == 2
-    assert result.stderr.count("\n") == 1, result.stderr[:3000]
-    assert result.stderr.startswith(f"beambert data: {archive}: unreadable after line")
-    assert not (tmp_path / "records" / "info.json").exists()

@@ -10,7 +10,6 @@ import signal
 import h5py
 import numpy as np
 import pytest
-from support import untrained_models
 
 from beambert import folders, io
 from beambert.errors import InputError
@@ -115,24 +114,14 @@ def test_metrics_on_a_full_disk_are_one_sentence(full_disk, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-@pytest.fixture(scope="module")
-def encoders(tmp_path_factory, vocabulary) -> pathlib.Path:
-    return untrained_models.save_encoder(tmp_path_factory.mktemp("made") / "encoder", vocabulary)
-
-
-@pytest.fixture(scope="module")
-def classifiers(tmp_path_factory, vocabulary) -> pathlib.Path:
-    return untrained_models.save_classifier(tmp_path_factory.mktemp("made") / "model", vocabulary)
+@pytest.fixture
+def encoder(untrained, tmp_path) -> pathlib.Path:
+    return shutil.copytree(untrained("encoder"), tmp_path / "encoder")
 
 
 @pytest.fixture
-def encoder(encoders, tmp_path) -> pathlib.Path:
-    return shutil.copytree(encoders, tmp_path / "encoder")
-
-
-@pytest.fixture
-def classifier(classifiers, tmp_path) -> pathlib.Path:
-    return shutil.copytree(classifiers, tmp_path / "model")
+def classifier(untrained, tmp_path) -> pathlib.Path:
+    return shutil.copytree(untrained("classifier"), tmp_path / "model")
 
 
 def change_json(file, **values):

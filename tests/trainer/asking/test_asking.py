@@ -16,8 +16,12 @@ from beambert.trainer.embedding import embedder
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory, vocabulary):
-    folder = untrained_models.save_encoder(tmp_path_factory.mktemp("asked") / "e", vocabulary)
+def folder(untrained):
+    return untrained("encoder")
+
+
+@pytest.fixture(scope="module")
+def encoder(folder):
     return open_encoder(str(folder))
 
 
@@ -53,10 +57,9 @@ def test_batches_change_no_answer(encoder, monkeypatch):
         np.testing.assert_allclose(together[number], alone[number], atol=1e-5)
 
 
-def test_an_encoder_without_a_head(tmp_path, vocabulary):
+def test_an_encoder_without_a_head(tmp_path, folder):
     """As `BertModel` of Hugging Face is: nothing is answered with random weights."""
     safetensors = pytest.importorskip("safetensors.numpy")
-    folder = untrained_models.save_encoder(tmp_path / "own", vocabulary)
     from beambert.model.checkpoint_names import hugging_face_name
     from beambert.trainer.weights.initial import open_initial
 
@@ -72,11 +75,6 @@ def test_an_encoder_without_a_head(tmp_path, vocabulary):
         (other / name).write_bytes((folder / name).read_bytes())
     with pytest.raises(InputError, match="theirs: lacks the head .*cls/predictions"):
         open_encoder(str(other))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, vocabulary):
-    return untrained_models.save_encoder(tmp_path_factory.mktemp("asked") / "e", vocabulary)
 
 
 @pytest.mark.slow

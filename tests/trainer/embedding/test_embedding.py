@@ -74,9 +74,9 @@ def test_texts_that_are_cut_are_counted():
 
 
 @pytest.mark.slow
-def test_a_fine_tuned_model_gives_its_encoder(tmp_path, vocabulary):
+def test_a_fine_tuned_model_gives_its_encoder(untrained, vocabulary):
     """The vector of [CLS] is what the encoder inside the model computes."""
-    folder = str(untrained_models.save_late_interaction(tmp_path / "model", vocabulary))
+    folder = str(untrained("late_interaction"))
     vectors = embed(folder, ["the river", "a village of the north"], pooling="cls")
     from beambert.trainer import model_folders
     from beambert.trainer.models import task_model
@@ -189,9 +189,8 @@ print(json.dumps(SentenceTransformer(sys.argv[1], device="cpu").encode(sys.argv[
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory, vocabulary):
-    folder = tmp_path_factory.mktemp("exported") / "encoder"
-    return str(untrained_models.save_encoder(folder, vocabulary))
+def encoder(untrained):
+    return str(untrained("encoder"))
 
 
 @pytest.mark.slow
@@ -259,9 +258,9 @@ def test_the_generator_of_replaced_tokens_stays_out(tmp_path, vocabulary):
     np.testing.assert_allclose(embed(str(out), SENTENCES), expected, atol=1e-6)
 
 
-def test_static_embeddings(tmp_path, vocabulary):
+def test_static_embeddings(tmp_path, untrained, vocabulary):
     """Those of words alone, less the mean, weighted by Zipf's law; special tokens are zero."""
-    model, out = untrained_models.save_embedding(tmp_path / "e", vocabulary), tmp_path / "static"
+    model, out = untrained("embedding"), tmp_path / "static"
     assert run(["export", f"--model={model}", "--to=static", f"--output={out}"]) == 0
     table = safetensors.numpy.load_file(out / "model.safetensors")["embedding.weight"]
     assert len(table) == len(vocabulary) and not table[:5].any()

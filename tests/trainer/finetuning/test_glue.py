@@ -8,7 +8,6 @@ import pytest
 
 from beambert.errors import InputError
 from beambert.trainer.commands.glue import main as glue_main
-from beambert.trainer.finetuning import glue
 
 pytestmark = pytest.mark.slow  # each needs an encoder and several trainings
 
@@ -103,8 +102,3 @@ def test_all_files_are_read_before_anything_is_trained(encoder_folder, tmp_path)
             glue_main([*flags, *([] if "train" in file else ["--skip_bad_rows"])])
         path.write_text(text)
     assert not (tmp_path / "out").exists()
-
-
-def test_the_average_is_over_tasks_first():
-    results = {"mrpc": {"f1": 0.5, "accuracy": 0.7}, "rte": {"accuracy": 0.4}}
-    assert glue.average(results) == pytest.approx((0.6 + 0.4) / 2)

@@ -77,7 +77,9 @@ def test_documents_are_colberts(model, features):
     np.testing.assert_allclose(vectors[:, :longest][where], expected[where], atol=1e-5)
 
 
-def test_scores_are_colberts(model, features):
+def test_scores_are_colberts(model, features, monkeypatch):
+    """Also where documents are computed in several parts."""
+    monkeypatch.setattr(interaction, "_TOKENS_AT_A_TIME", 7)
     queries = model(features.expanded(features.queries(GOLDEN["queries"])))
     documents = features.documents(GOLDEN["documents"])
     vectors, counts = model(documents), features.counting(documents)
@@ -112,17 +114,6 @@ def ragged(random, counts, width=5):
 
 def by_hand(query, document):
     return sum(max(float(token @ other) for other in document) for token in query)
-
-
-def test_scores_are_sums_of_the_greatest_cosines(monkeypatch):
-    """Beside loops; the documents are computed in several parts."""
-    monkeypatch.setattr(interaction, "_TOKENS_AT_A_TIME", 7)
-    random = np.random.default_rng(1)
-    queries = np.stack(ragged(random, [4] * 3))
-    documents = ragged(random, [3, 1, 6, 9, 2, 2, 5])
-    found = interaction.max_sim(queries, documents)
-    expected = [[by_hand(query, document) for document in documents] for query in queries]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_the_best_documents_are_found():

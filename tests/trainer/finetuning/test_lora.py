@@ -13,6 +13,8 @@ from beambert.errors import InputError
 from beambert.trainer.commands.finetune import main as finetune_main
 
 RANK = 2
+# Its steps cost more than the compiler.
+WITH_XLA = True
 
 
 def weights(folder) -> dict[str, np.ndarray]:
@@ -28,7 +30,8 @@ def weights(folder) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="module")
 def lora_folder(task_folder, encoder_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lora") / "model"
-    finetune_main([*flags(task_folder, encoder_folder, folder), f"--lora_rank={RANK}"])
+    given = {"num_train_epochs": 6, "lora_rank": RANK}
+    finetune_main(flags(task_folder, encoder_folder, folder, **given))
     return folder
 
 

@@ -10,8 +10,6 @@ import pytest
 from support.small_finetuning import flags, results
 
 from beambert.errors import InputError
-from beambert.model.config import BertConfig
-from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import job
@@ -56,24 +54,6 @@ def test_own_tasks_stop_early_and_published_ones_keep_their_recipe(
         assert (optimizer.num_train_steps, loop.eval_steps) == (expected, 10)
 
 
-@pytest.mark.parametrize(
-    ("task", "metric"),
-    [
-        ("cola", "matthews_correlation"),
-        ("qqp", "f1"),
-        ("sts-b", "pearson"),
-        ("tagging", "entity_f1"),
-        ("multi_label", "micro_f1"),
-        ("squad2.0", "squad_f1"),
-    ],
-)
-def test_the_first_metric_of_the_task_chooses_the_weights(task, metric, small_config):
-    asked = job.FinetuningJob(
-        task=find_task(task), data_dir="data", init="encoder", output=TrainingFolders("model")
-    )
-    assert job._schedule(asked, 320, small_config)[1].best_metric == metric
-
-
 @pytest.mark.parametrize("patience", [None, 3])
 def test_answers_are_scored_in_the_order_of_the_examples(patience):
     """They come shortest first, with rows that fill up the last batch."""
@@ -103,31 +83,6 @@ def test_the_baseline_is_the_commonest_label(classifier_folder, task_folder):
     ((commonest, _),) = collections.Counter(labels["train"]).most_common(1)
     expected = labels["dev"].count(commonest) / len(labels["dev"])
     assert results(classifier_folder)["baseline_accuracy"] == pytest.approx(expected)
-
-
-@pytest.mark.slow
-def test_the_encoder_is_taken_over(encoder_folder, monkeypatch, task_folder, tmp_path):
-    built = []
-
-    def stop(trainer, *_):
-        built.append(trainer)
-        raise InputError("far enough")
-
-    monkeypatch.setattr(finetuning_run, "train", stop)
-    with pytest.raises(InputError, match="far enough"):
-        finetune_main(flags(task_folder, encoder_folder, tmp_path / "model"))
-    config = BertConfig.from_json((encoder_folder / "bert_config.json").read_text())
-    pretrained = BertPretrainer(config, seed=77)
-    pretrained.load_weights(encoder_folder / "model.weights.h5")
-    fresh = BertPretrainer(config, seed=12345)
-    for mine, theirs, random in zip(
-        built[0].model.encoder.get_weights(),
-        pretrained.encoder.get_weights(),
-        fresh.encoder.get_weights(),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(mine, theirs)
-        assert not np.array_equal(mine, random)
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ TEXTS = ["the river, a city.", "a village of the north", "people in the city", "
 
 
 @pytest.fixture(scope="module")
-def sparse(tmp_path_factory, vocabulary):
-    return untrained_models.save_sparse(tmp_path_factory.mktemp("sparse") / "model", vocabulary)
+def sparse(untrained):
+    return untrained("sparse")
 
 
 @pytest.fixture(scope="module")

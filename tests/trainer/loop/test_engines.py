@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
-from support import untrained_models
 from support.small_finetuning import flags as finetuning_flags
 from support.small_finetuning import write_task
 from support.small_pretraining import flags
@@ -131,10 +130,10 @@ def test_jax_on_several_devices_and_resumed(records_folder, small_config_file, t
 
 
 @pytest.mark.slow
-def test_jax_fine_tunes_as_tensorflow(vocabulary, tmp_path):
+def test_jax_fine_tunes_as_tensorflow(untrained, tmp_path):
     """From the same weights, with dropout; and exports the model."""
     pytest.importorskip("jax")
-    encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
+    encoder = untrained("encoder")
     task = write_task(tmp_path / "task", pairs=True)
 
     def arguments(name):
@@ -163,9 +162,9 @@ def test_jax_fine_tunes_as_tensorflow(vocabulary, tmp_path):
 
 
 @pytest.mark.slow
-def test_jax_answers_as_tensorflow(vocabulary, tmp_path):
+def test_jax_answers_as_tensorflow(untrained, tmp_path):
     pytest.importorskip("jax")
-    encoder = str(untrained_models.save_encoder(tmp_path / "encoder", vocabulary))
+    encoder = str(untrained("encoder"))
     texts = ["the river", "people of the city", "a house in the year of the music", "Ünïcode 語"]
     commands = []
     for command in ("embed", "score", "fill"):

@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 from support.small_training import SEED, NextSentenceObjective, Words
 
-from beambert import console
 from beambert.errors import InputError
 from beambert.folders import BusyError
 from beambert.model.pretrainer import BertPretrainer
@@ -120,17 +119,6 @@ def assert_whole(folder, weights, whole) -> None:
     keys = [(row["split"], row["step"]) for row in metric_rows(folder)]
     assert len(keys) == len(set(keys))
     assert ("eval", STEPS) in keys and ("eval", 6) in keys and ("train", STEPS) in keys
-
-
-def test_a_long_evaluation_reports_its_progress(monkeypatch):
-    # Four seconds a batch, after a minute for the first one, which compiles.
-    clock, lines = iter([0, *range(60, 160, 4)]), []
-    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
-    report = console.show_progress("batches", lines.append)
-    for done in range(1, 10):
-        report(done, 9)
-    left = {2: 28, 4: 20, 6: 12, 8: 4}
-    assert lines == [f"{n} of 9 batches, 0.25/s, {s} s left" for n, s in left.items()]
 
 
 def test_metrics_of_a_whole_run(whole):

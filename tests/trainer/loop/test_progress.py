@@ -9,24 +9,6 @@ from beambert.trainer.loop.objectives import is_correct
 from beambert.trainer.loop.steps import Phase
 
 
-def test_the_time_left_leaves_out_the_start(monkeypatch):
-    """A call that compiles, one that waits for the first batches, and two of 10 steps."""
-    clock = iter([0.0, 30.0, 30.0, 37.0, 37.0, 47.0, 47.0, 57.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    phase = Phase(100, None, None, 4, tokens_a_step=512)
-    meter, lines = progress.Meter(100, phase, tokens_later=512 * 7), []
-    step = 0
-    for steps in (1, 1, 10, 10):
-        meter.restart()
-        step += steps
-        meter.update(step, steps)
-        lines.append(meter.line(step, {}, 1e-3))
-    assert lines[0].endswith("(compiled)")
-    assert lines[1].endswith(" tokens/s")
-    assert lines[2].endswith(", 1 min 35 s left")  # 88 steps and 7 later ones of 1 s
-    assert lines[3].endswith(", 1 min 25 s left")
-
-
 def test_a_call_is_short_for_signals_and_a_line_is_rare(monkeypatch):
     """A signal waits for the end of a call, and nobody reads a line every two seconds."""
     now = 0.0

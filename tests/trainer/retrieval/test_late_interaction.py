@@ -26,9 +26,8 @@ QUERY = "where is the river"
 
 
 @pytest.fixture(scope="module")
-def untrained(tmp_path_factory, vocabulary):
-    folder = tmp_path_factory.mktemp("untrained") / "model"
-    return untrained_models.save_late_interaction(folder, vocabulary)
+def late_interaction(untrained):
+    return untrained("late_interaction")
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +64,9 @@ def test_an_evaluation_ranks_by_the_scores(served, tmp_path):
 
 
 @pytest.mark.slow
-def test_passages_are_read_once(untrained, monkeypatch):
+def test_passages_are_read_once(late_interaction, monkeypatch):
     monkeypatch.setattr(searching, "_PASSAGES_KEPT", 3)
-    reranker, read = open_reranker(str(untrained)), []
+    reranker, read = open_reranker(str(late_interaction)), []
     documents = reranker._text_features.documents
 
     def recorded(texts):
@@ -84,16 +83,18 @@ def test_passages_are_read_once(untrained, monkeypatch):
     assert len(reranker._kept) == 3
 
 
-def test_a_checkpoint_of_colbert(untrained, tmp_path):
+def test_a_checkpoint_of_colbert(late_interaction, tmp_path):
     """Its layer on top, its settings, and the way back."""
     out = tmp_path / "colbert"
-    assert run(["export", f"--model={untrained}", f"--output={out}", "--to=huggingface"]) == 0
+    assert (
+        run(["export", f"--model={late_interaction}", f"--output={out}", "--to=huggingface"]) == 0
+    )
     weights = safetensors.numpy.load_file(out / "model.safetensors")
     assert weights["linear.weight"].shape == (128, 8)
     assert "bert.encoder.layer.0.attention.self.query.weight" in weights
     settings = json.loads((out / "artifact.metadata").read_text())
     assert (settings["query_maxlen"], settings["doc_maxlen"], settings["dim"]) == (9, 16, 128)
-    model = task_model(model_folders.open_model(str(untrained), "--model"))
+    model = task_model(model_folders.open_model(str(late_interaction), "--model"))
     read = open_initial(str(out), "--init").read()
     for variable in model.weights:
         np.testing.assert_array_equal(variable.numpy(), read[variable.path])
@@ -122,9 +123,8 @@ def finetune(data, init, model_dir, *flags):
         (["--freeze_encoder"], "--freeze_encoder=True: "),
     ],
 )
-def test_settings_that_cannot_be_used(data, vocabulary, tmp_path, capsys, flags, said):
-    encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
-    assert finetune(data, encoder, tmp_path / "model", *flags) == 2
+def test_settings_that_cannot_be_used(data, untrained, tmp_path, capsys, flags, said):
+    assert finetune(data, untrained("encoder"), tmp_path / "model", *flags) == 2
     assert said in capsys.readouterr().err
 
 

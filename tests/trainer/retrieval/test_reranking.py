@@ -54,8 +54,8 @@ def test_the_loss_is_the_binary_cross_entropy():
 
 
 @pytest.mark.slow
-def test_a_search_is_ranked_again(reranker, tmp_path, vocabulary):
-    encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
+def test_a_search_is_ranked_again(reranker, tmp_path, untrained):
+    encoder = untrained("encoder")
     texts = [f"{NEUTRAL[i % 5]} {OTHER[i % 4]} {NEUTRAL[i % 3]}" for i in range(24)]
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
     index, out = tmp_path / "index", tmp_path / "hits.jsonl"
@@ -83,10 +83,9 @@ def test_a_search_is_ranked_again(reranker, tmp_path, vocabulary):
         np.testing.assert_allclose(json.loads(done.stdout.splitlines()[-1]), scores, atol=1e-5)
 
 
-def test_what_is_no_reranker_is_refused(tmp_path, vocabulary):
-    folder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
+def test_what_is_no_reranker_is_refused(untrained):
     with pytest.raises(InputError, match="--reranker=.*: was not trained to rank pairs of texts"):
-        open_reranker(str(folder))
+        open_reranker(str(untrained("encoder")))
 
 
 @pytest.mark.parametrize("label", ["2", "-0.1", "nan", "yes"])

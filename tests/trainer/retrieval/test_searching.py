@@ -162,11 +162,8 @@ def test_refusals(index, capsys, flags, told):
     assert told in capsys.readouterr().err
 
 
-def test_an_index_of_another_model(index, tmp_path, vocabulary, capsys):
-    from support import untrained_models
-
-    other = untrained_models.save_encoder(tmp_path / "other", vocabulary)
-    assert run(["search", f"--index={index}", f"--model={other}", "a"]) == 2
+def test_an_index_of_another_model(index, untrained, capsys):
+    assert run(["search", f"--index={index}", f"--model={untrained('encoder')}", "a"]) == 2
     assert "is not the model that made --index" in capsys.readouterr().err
 
 

@@ -12,7 +12,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from support import emulated_storage, untrained_models
+from support import emulated_storage
 from support.small_finetuning import results
 
 from beambert import io
@@ -52,7 +52,7 @@ def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_an_export_that_fails_leaves_nothing(untrained, tmp_path, monkeypatch, error):
+def test_an_export_that_fails_leaves_nothing(classifier, tmp_path, monkeypatch, error):
     def fail(module, path, signatures):
         pathlib.Path(path).mkdir()
         pathlib.Path(path, "saved_model.pb").write_text("half")
@@ -61,7 +61,7 @@ def test_an_export_that_fails_leaves_nothing(untrained, tmp_path, monkeypatch, e
     monkeypatch.setattr("tensorflow.saved_model.save", fail)
     (tmp_path / "1").mkdir()
     with pytest.raises(InputError if isinstance(error, OSError) else type(error)):
-        export(str(untrained), str(tmp_path))
+        export(str(classifier), str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
 
@@ -86,18 +86,18 @@ def export_refusal(model, output, *more: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def untrained(tmp_path_factory, vocabulary):
-    return untrained_models.save_classifier(tmp_path_factory.mktemp("untrained") / "m", vocabulary)
+def classifier(untrained):
+    return untrained("classifier")
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory, vocabulary):
-    return untrained_models.save_encoder(tmp_path_factory.mktemp("other") / "e", vocabulary)
+def other(untrained):
+    return untrained("encoder")
 
 
-def test_export_to_a_foreign_folder_is_refused(untrained, tmp_path):
+def test_export_to_a_foreign_folder_is_refused(classifier, tmp_path):
     (tmp_path / "thesis.doc").write_text("years of work")
-    message = export_refusal(untrained, tmp_path)
+    message = export_refusal(classifier, tmp_path)
     assert "--output=" in message and "thesis.doc" in message
 
 
@@ -115,14 +115,14 @@ def write_evaluation(tmp_path):
     return write
 
 
-def test_export_needs_the_blessing_asked_for(untrained, tmp_path, write_evaluation):
+def test_export_needs_the_blessing_asked_for(classifier, tmp_path, write_evaluation):
     """A model that was moved keeps it."""
-    evaluation = write_evaluation(untrained, blessed=False)
+    evaluation = write_evaluation(classifier, blessed=False)
     serving = tmp_path / "serving"
-    message = export_refusal(untrained, serving, f"--evaluation={evaluation}")
+    message = export_refusal(classifier, serving, f"--evaluation={evaluation}")
     assert "did not bless" in message
     (evaluation / "BLESSED").write_text("")
-    moved = shutil.copytree(untrained, tmp_path / "moved")
+    moved = shutil.copytree(classifier, tmp_path / "moved")
     check_blessing(str(evaluation), str(moved))
 
 
@@ -130,8 +130,10 @@ def test_export_needs_the_blessing_asked_for(untrained, tmp_path, write_evaluati
     "changed",
     ["model.weights.h5", "saved_model/*.pb", "saved_model/variables/*.data-*", "vocab.txt"],
 )
-def test_a_blessing_of_earlier_files_does_not_count(untrained, tmp_path, write_evaluation, changed):
-    model = shutil.copytree(untrained, tmp_path / "model")
+def test_a_blessing_of_earlier_files_does_not_count(
+    classifier, tmp_path, write_evaluation, changed
+):
+    model = shutil.copytree(classifier, tmp_path / "model")
     evaluation = write_evaluation(model, blessed=True)
     path = max(model.glob(changed))  # saved_model.pb is behind fingerprint.pb
     data = bytearray(path.read_bytes())
@@ -141,23 +143,25 @@ def test_a_blessing_of_earlier_files_does_not_count(untrained, tmp_path, write_e
     assert "evaluated other files" in message and "evaluate again" in message
 
 
-def test_a_blessing_of_another_model_does_not_count(untrained, other, tmp_path, write_evaluation):
+def test_a_blessing_of_another_model_does_not_count(classifier, other, tmp_path, write_evaluation):
     evaluation = write_evaluation(other, blessed=True)
-    message = export_refusal(untrained, tmp_path / "serving", f"--evaluation={evaluation}")
-    assert str(other) in message and str(untrained) in message
+    message = export_refusal(classifier, tmp_path / "serving", f"--evaluation={evaluation}")
+    assert str(other) in message and str(classifier) in message
 
 
 @pytest.mark.parametrize("content", [None, "{}"])
-def test_a_damaged_evaluation_does_not_count(untrained, tmp_path, content):
+def test_a_damaged_evaluation_does_not_count(classifier, tmp_path, content):
     if content is not None:
         (tmp_path / "evaluation").mkdir()
         (tmp_path / "evaluation" / "metrics.json").write_text(content)
-    message = export_refusal(untrained, tmp_path / "serving", f"--evaluation={tmp_path}/evaluation")
+    message = export_refusal(
+        classifier, tmp_path / "serving", f"--evaluation={tmp_path}/evaluation"
+    )
     assert "--evaluation=" in message
 
 
-def test_weights_of_another_model_are_refused(untrained, other, tmp_path):
-    copy = shutil.copytree(untrained, tmp_path / "copy")
+def test_weights_of_another_model_are_refused(classifier, other, tmp_path):
+    copy = shutil.copytree(classifier, tmp_path / "copy")
     shutil.copy(other / "model.weights.h5", copy)
     message = export_refusal(copy, tmp_path / "serving")
     assert "model.weights.h5: cannot be loaded" in message

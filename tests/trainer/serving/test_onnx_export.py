@@ -83,8 +83,8 @@ def test_a_model_that_is_too_large_for_a_graph(vocabulary, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_documented_program(tmp_path, vocabulary, monkeypatch):
-    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+def test_the_documented_program(tmp_path, untrained, monkeypatch):
+    folder = untrained("classifier")
     out = tmp_path / "sentiment-onnx"
     assert run(["export", f"--model={folder}", "--to=onnx", f"--output={out}"]) == 0
     section = (ROOT / "docs" / "use.md").read_text().partition("`--to=onnx` (extra")[2]
@@ -127,9 +127,13 @@ def test_int8_is_a_quarter_of_the_size_and_near(vocabulary):
 
 
 @pytest.mark.slow
-def test_int8_sends_nothing_to_the_makers_of_onnxruntime(tmp_path, vocabulary):
-    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
-    flags = [f"--model={folder}", "--to=onnx", "--int8", f"--output={tmp_path / 'out'}"]
+def test_int8_sends_nothing_to_the_makers_of_onnxruntime(tmp_path, untrained):
+    flags = [
+        f"--model={untrained('classifier')}",
+        "--to=onnx",
+        "--int8",
+        f"--output={tmp_path / 'out'}",
+    ]
     command = [sys.executable, "-m", "beambert", "export", *flags]
     environment = {name: value for name, value in os.environ.items() if "TELEMETRY" not in name}
     subprocess.run(command, env=environment | {"HOME": str(tmp_path / "home")}, check=True)

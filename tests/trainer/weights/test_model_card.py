@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 from support import data_command
-from support.untrained_models import save_classifier, save_encoder
 
 from beambert.cli import run_main
 from beambert.pipelines.create_pretraining_data import main as data
@@ -40,8 +39,8 @@ def edit(path, **values) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, vocabulary, vocab_file):
-    """A folder with records, an encoder and a classifier."""
+def records(tmp_path_factory, vocab_file):
+    """A folder of records."""
     folder = tmp_path_factory.mktemp("made")
     text, blocklist = folder / "corpus.txt", folder / "words.txt"
     text.write_text("\n\n".join(f"The river {n}.\nIt ends in the city." for n in range(9)))
@@ -49,16 +48,14 @@ def made(tmp_path_factory, vocabulary, vocab_file):
     arguments = [f"--input={text}", f"--vocab_file={vocab_file}", f"--output={folder / 'records'}"]
     arguments += ["--max_seq_length=16", "--num_shards=1", f"--blocklist={blocklist}"]
     assert run_main("data", data, [*arguments, "--format=lines"]) == 0
-    save_encoder(folder / "encoder", vocabulary)
-    save_classifier(folder / "classifier", vocabulary)
-    return folder
+    return folder / "records"
 
 
 @pytest.fixture
-def encoder(tmp_path, made):
+def encoder(tmp_path, records, untrained):
     """A copy, whose training.json names the records, with figures on held-out data."""
-    records = shutil.copytree(made / "records", tmp_path / "records")
-    folder = shutil.copytree(made / "encoder", tmp_path / "encoder")
+    records = shutil.copytree(records, tmp_path / "records")
+    folder = shutil.copytree(untrained("encoder"), tmp_path / "encoder")
     phases = [{"max_seq_length": 16, "records_sha256": ["a", "b"]}]
     edit(folder / "training.json", data=[str(records)], mask_rate="0.3:0.15", phases=phases)
     (folder / "results.json").write_text('{"masked_lm_accuracy": 0.25, "by_step": {}}')
@@ -90,19 +87,19 @@ def test_it_has_what_the_folders_know(tmp_path, encoder):
     assert text["counts"]["sources"] == {"corpus/*.txt": {"documents": 8}}
 
 
-def test_the_hub_s_parser_reads_it(tmp_path, encoder, made):
+def test_the_hub_s_parser_reads_it(tmp_path, encoder, untrained):
     hub = pytest.importorskip("huggingface_hub")
     card = hub.ModelCard(exported(encoder, tmp_path / "out", "--license=apache-2.0"))
     assert card.data.license == "apache-2.0" and card.data.library_name == "transformers"
     assert card.data.pipeline_tag == "fill-mask" and card.data.tags == ["bert", "beambert"]
     assert card.data.language == ["de", "no"]
     assert card.text.lstrip().startswith("# BERT encoder")
-    card = hub.ModelCard(exported(made / "classifier", tmp_path / "other"))
+    card = hub.ModelCard(exported(untrained("classifier"), tmp_path / "other"))
     assert card.data.license is None and card.data.pipeline_tag == "text-classification"
 
 
 @pytest.mark.parametrize("state", ["there", "other weights", "gone"])
-def test_a_fine_tuned_model_has_the_text_of_its_encoder(tmp_path, encoder, made, vocabulary, state):
+def test_a_fine_tuned_model_has_the_text_of_its_encoder(encoder, untrained, vocabulary, state):
     """Which text it has seen only the encoder's folder knows, if it is still the same one."""
     weights = hashlib.sha256((encoder / "model.weights.h5").read_bytes()).hexdigest()
     if state == "other weights":
@@ -110,16 +107,16 @@ def test_a_fine_tuned_model_has_the_text_of_its_encoder(tmp_path, encoder, made,
             file.write(b"more")
     elif state == "gone":
         shutil.rmtree(encoder)
-    found = model_folders.open_model(str(made / "classifier"), "--model")
+    found = model_folders.open_model(str(untrained("classifier")), "--model")
     training = found.training | {"init": str(encoder), "init_sha256": weights}
     found = model_folders.ModelFolder(found.path, found.config, vocabulary, training)
     text = f"Text of the records of 16 tokens of the encoder {weights[:12]}"
     assert (text in sections(model_card(found, "weights", "0"))) == (state == "there")
 
 
-def test_nothing_in_it_is_obeyed(made, vocabulary):
+def test_nothing_in_it_is_obeyed(untrained, vocabulary):
     """No terminal, no reader of Markdown and no bidirectional display obeys a label or a name."""
-    found = model_folders.open_model(str(made / "classifier"), "--model")
+    found = model_folders.open_model(str(untrained("classifier")), "--model")
     labels, task = ["a\u202eb", "c\x1b[2J", "d\n```\n# e"], "t\x1b]0;\n# u"
     training = found.training | {"labels": labels, "task": task}
     card = model_card(
