@@ -37,8 +37,7 @@ REQUIREMENTS = [
 EXTRAS = {
     # Drawing the curves of the trainer's events.
     "curves": ["tensorboard>=2.20"],
-    # Judging a fine-tuned model; only where `beambert evaluate` runs. The plots of its page and of
-    # that of `beambert verify`.
+    # Judging a fine-tuned model, only where `beambert evaluate` runs; the plot of `train`.
     "evaluate": ["tensorflow-model-analysis>=0.52", "matplotlib>=3.11"],
     # The CUDA libraries that TensorFlow was built with, on a machine with NVIDIA GPUs. They are not
     # in requirements.lock; docs/pretraining.md has the command.

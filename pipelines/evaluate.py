@@ -11,7 +11,7 @@ checks the thresholds. The output folder holds
     tfma/                   results of TFMA, which `tfma.load_eval_result` reads
     official/               for SQuAD: predictions.json, nbest_predictions.json, null_odds.json
     metrics.json            overall, by slice, by words alone, baseline and verdict
-    report.html             the same as a page, with plots and the worst errors
+    report.html             the same as a page, with the worst errors
     mistakes.jsonl          all errors, the worst first, each with its slices
     BLESSED or NOT_BLESSED  the marker, written last, with the reasons
 """

@@ -1,13 +1,8 @@
 """The report of an evaluation, an HTML page."""
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
 
 from beambert.console import json_line
 from beambert.pipelines.evaluation.measures import (
@@ -19,22 +14,16 @@ from beambert.pipelines.evaluation.measures import (
     written,
 )
 from beambert.pipelines.tasks.declarations import kind_of
-from beambert.pipelines.tasks.kind import Mistake, Outcomes, Record, excerpt
+from beambert.pipelines.tasks.kind import Mistake, Record, excerpt
 from beambert.pipelines.tasks.metrics import METRICS
-from beambert.pipelines.tasks.regression import NumberOutcomes
-from beambert.pipelines.tasks.vectors import CosineOutcomes
 from beambert.report import (
-    AMBER,
     BAD,
-    BLUE,
     GOOD,
     Card,
     Html,
     bar,
     cards,
-    figures,
     join,
-    new_figure,
     note,
     page,
     section,
@@ -44,22 +33,18 @@ from beambert.report import (
 )
 
 _MAX_LABELS_IN_MATRIX = 30
-_MAX_SLICES_IN_FIGURE = 60
 _MAX_MISTAKES = 20
 # Greatest numbers of characters of a text and of an answer in the table of errors.
 _MOST_OF_TEXT, _MOST_OF_ANSWER = 400, 160
-# More dots would make the report larger without showing more.
-_MAX_DOTS = 1500
 _ENTITY_COUNTS = {"true": "true", "predicted": "predicted", "correct": "right"}
 _ENTITY_SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
 
-def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mistake]) -> str:
+def render(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> str:
     """Returns the HTML page.
 
     Args:
       metrics: content of metrics.json.
-      outcomes: outcomes of all examples.
       mistakes: all mistakes, worst first.
     """
     sections = [
@@ -71,7 +56,6 @@ def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mista
         _calibration(metrics),
         _by_type(metrics),
         _official(metrics),
-        _numbers(outcomes),
         _mistake_table(metrics, mistakes),
     ]
     about = join(
@@ -137,46 +121,36 @@ def _baseline(metrics: dict[str, Any]) -> Html | None:
 
 
 def _by_slice(metrics: dict[str, Any]) -> Html:
-    first = metrics["metrics"][0]
-    titled = {
-        name: [(slice_title(name, value), part) for value, part in slices.items()]
-        for name, slices in metrics["slices"].items()
-    }
-    drawn = [part for part in itertools.chain(*titled.values()) if part[1][first] is not None]
-    figure = ""
-    if drawn:
-        drawn = [("overall", metrics["overall"]), *drawn][:_MAX_SLICES_IN_FIGURE]
-        constant = metrics["constant_answers"][first]["score"]
-        figure = figures(slice_figure(drawn, first, constant))
-    return section("By slice", figure, _slice_table(metrics, titled))
-
-
-def _slice_table(
-    metrics: dict[str, Any], titled: Mapping[str, Sequence[tuple[str, dict[str, Any]]]]
-) -> Html:
     first, *others = metrics["metrics"]
+    slices = [
+        (slice_title(name, value), part)
+        for name, parts in metrics["slices"].items()
+        for value, part in parts.items()
+    ]
     rows = []
-    for name, part in [("overall", metrics["overall"]), *itertools.chain(*titled.values())]:
+    for name, part in [("overall", metrics["overall"]), *slices]:
         interval = part["intervals_95"][first] or []
         scores = [written(part[first]), " to ".join(f"{end:.3f}" for end in interval)]
         scores += [written(part[other]) for other in others]
         rows.append((name, f"{part['example_count']:,}", *scores))
     titles = [METRICS[other].title for other in others]
     header = ("slice", "examples", METRICS[first].title, "95 % interval", *titles)
-    return table(header, rows, ("name", *["number"] * (len(header) - 1)))
+    return section("By slice", table(header, rows, ("name", *["number"] * (len(header) - 1))))
 
 
 def _confusion(metrics: dict[str, Any]) -> Html | None:
-    matrix = metrics["details"].get("confusion_matrix")
+    matrix, labels = metrics["details"].get("confusion_matrix"), metrics["labels"]
     if matrix is None:
         return None
     if len(matrix) > _MAX_LABELS_IN_MATRIX:
-        shown = note(
-            f"With {len(matrix)} labels the matrix is too large to draw; metrics.json holds it."
-        )
-    else:
-        shown = figures(confusion_figure(matrix, metrics["labels"]))
-    return section("Confusion matrix", shown)
+        shown = f"With {len(matrix)} labels the matrix is too large here; metrics.json holds it."
+        return section("Confusion matrix", note(shown))
+    rows = [
+        (label, *(f"{count:,}" for count in counts))
+        for label, counts in zip(labels, matrix, strict=True)
+    ]
+    header = ("label, predicted as", *labels)
+    return section("Confusion matrix", table(header, rows, ("name", *["number"] * len(labels))))
 
 
 def _calibration(metrics: dict[str, Any]) -> Html | None:
@@ -184,10 +158,21 @@ def _calibration(metrics: dict[str, Any]) -> Html | None:
     if found is None:
         return None
     about = (
-        "On the dashed line, answers are right as often as the model predicts. The mean distance "
-        f"from it, the expected calibration error, is {found['expected_calibration_error']:.4f}."
+        "Of well calibrated answers as many are right as the model predicts. The mean distance, "
+        f"the expected calibration error, is {found['expected_calibration_error']:.4f}."
     )
-    return section("Calibration", note(about), figures(calibration_figure(found["bins"])))
+    rows = [
+        (
+            f"{one['examples']:,}",
+            f"{one['probability']:.4f}",
+            f"{one['accuracy']:.4f}",
+            bar(one["accuracy"]),
+        )
+        for one in found["bins"]
+        if one["examples"]
+    ]
+    header = ("answers", "probability", "share that is right", "")
+    return section("Calibration", note(about), table(header, rows, (*["number"] * 3, "bar")))
 
 
 def _by_type(metrics: dict[str, Any]) -> Html | None:
@@ -225,17 +210,6 @@ def _official(metrics: dict[str, Any]) -> Html | None:
     )
 
 
-def _numbers(outcomes: Outcomes) -> Html | None:
-    # Cosines need not equal labels.
-    if not isinstance(outcomes, NumberOutcomes) or isinstance(outcomes, CosineOutcomes):
-        return None
-    return section(
-        "Predicted numbers",
-        note("On the dashed line, predictions equal labels."),
-        figures(number_figure(outcomes)),
-    )
-
-
 def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> Html:
     if not mistakes:
         return section("Worst errors", tag("p", "There are none."))
@@ -254,112 +228,6 @@ def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> Html
         note(f"The {len(rows)} examples {which}, of {len(mistakes):,} with errors."),
         table(("text", "right", "predicted", weight), rows, ("text", "short", "short", "number")),
     )
-
-
-def slice_figure(
-    parts: Sequence[tuple[str, Mapping[str, Any]]], metric: str, constant: float
-) -> Figure:
-    """Draws a metric of each slice with its interval, and the score of the best constant answer."""
-    figure = new_figure((5.2, 0.8 + 0.3 * len(parts)))
-    axes = figure.subplots()
-    for position, (_, part) in enumerate(parts):
-        axes.plot(part["intervals_95"][metric], [position] * 2, color=BLUE, linewidth=2)
-        axes.plot([part[metric]], [position], "o", color=BLUE)
-    axes.axvline(constant, color=AMBER, linestyle="--")
-    axes.annotate(
-        "constant answer",
-        (constant, 1.0),
-        (3, 3),
-        color=AMBER,
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-    )
-    axes.set_yticks(range(len(parts)), [short(name) for name, _ in parts])
-    axes.set_ylim(len(parts) - 0.4, -0.6)
-    axes.set_xlim(*_limits([part for _, part in parts], metric))
-    axes.set_xlabel(f"{METRICS[metric].title}, 95 % interval")
-    return figure
-
-
-def confusion_figure(matrix: Sequence[Sequence[int]], names: Sequence[str]) -> Figure:
-    """Draws the confusion matrix, shaded by the share of the true label's examples."""
-    labels = [short(label) for label in names]
-    side = 2.2 + 0.55 * len(labels)
-    figure = new_figure((side, side * 0.85))
-    axes = figure.subplots()
-    for i, row in enumerate(matrix):
-        for j, count in enumerate(row):
-            share = count / max(1, sum(row))
-            colour = to_rgba(BLUE if i == j else AMBER, 0.08 + 0.72 * share)
-            axes.fill(
-                [j - 0.48, j + 0.48, j + 0.48, j - 0.48],
-                [i - 0.48, i - 0.48, i + 0.48, i + 0.48],
-                color=colour,
-                linewidth=0,
-            )
-            axes.text(j, i, f"{count:,}", ha="center", va="center")
-    crowded = max(map(len, labels)) > 7
-    axes.set_xticks(range(len(labels)), labels, rotation=45 if crowded else 0)
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set(
-        xlabel="predicted",
-        ylabel="label",
-        xlim=(-0.5, len(labels) - 0.5),
-        ylim=(len(labels) - 0.5, -0.5),
-        aspect="equal",
-    )
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    return figure
-
-
-def calibration_figure(bins: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draws the share of right answers over their probability, and the numbers of answers."""
-    filled = [one for one in bins if one["examples"]]
-    figure = new_figure((4.4, 4.2))
-    axes, counts = figure.subplots(2, height_ratios=(4, 1), sharex=True)
-    _diagonal(axes, 0, 1)
-    axes.plot(
-        [one["probability"] for one in filled],
-        [one["accuracy"] for one in filled],
-        "o-",
-        color=BLUE,
-    )
-    axes.set(ylabel="share that is right", ylim=(-0.02, 1.02))
-    middles = [(one["least"] + one["greatest"]) / 2 for one in bins]
-    counts.bar(middles, [one["examples"] for one in bins], 0.9 / len(bins), color=BLUE)
-    counts.set(xlabel="probability of the given answer", ylabel="examples", xlim=(-0.02, 1.02))
-    return figure
-
-
-def number_figure(outcomes: NumberOutcomes) -> Figure:
-    """Draws the predictions over the labels."""
-    step = -(-len(outcomes) // _MAX_DOTS)
-    labels, predictions = outcomes.labels[::step], outcomes.predictions[::step]
-    figure = new_figure()
-    axes = figure.subplots()
-    _diagonal(axes, float(outcomes.labels.min()), float(outcomes.labels.max()))
-    axes.plot(labels, predictions, "o", color=BLUE, markersize=3, alpha=0.4, markeredgewidth=0)
-    axes.set(xlabel="label", ylabel="predicted")
-    return figure
-
-
-def short(name: str) -> str:
-    """Returns a name, shortened to fit next to an axis."""
-    # A dollar sign would start a formula.
-    return (name if len(name) <= 30 else name[:29] + "…").replace("$", r"\$")
-
-
-def _diagonal(axes: Axes, low: float, high: float) -> None:
-    axes.plot([low, high], [low, high], color=AMBER, linestyle="--")
-
-
-def _limits(parts: Sequence[Mapping[str, Any]], metric: str) -> tuple[float, float]:
-    ends = [end for part in parts for end in part["intervals_95"][metric]]
-    low, high = min(0.0, *ends), max(ends)
-    if METRICS[metric].greatest == 1:
-        high = 1.0
-    return low - 0.02 * (high - low), high + 0.02 * (high - low)
 
 
 def worst_mistakes(

@@ -386,7 +386,7 @@ def _evaluate(
     worst = worst_mistakes(task.kind, records, examples, orders)
     texts = {
         METRICS_FILE: json.dumps(metrics, indent=2, ensure_ascii=False) + "\n",
-        REPORT_FILE: render(metrics, outcomes, worst),
+        REPORT_FILE: render(metrics, worst),
         MISTAKES_FILE: to_json_lines(worst),
     }
     _write_texts(unfinished, texts)

@@ -5,7 +5,6 @@ import dataclasses
 from beambert.config import check_settings, setting
 
 JSON_FILE = "verification.json"
-PAGE_FILE = "verification.html"
 # The report goes next to the records folder, since nothing is written into a finished folder.
 OUTPUT_ENDING = "-verification"
 
@@ -28,8 +27,8 @@ class VerificationJob:
     output: str | None = setting(
         None,
         metavar="DIR2",
-        help=f"folder for {JSON_FILE} and {PAGE_FILE} (default: DIR{OUTPUT_ENDING}; for a "
-        f"file FILE{OUTPUT_ENDING} in the working folder)",
+        help=f"folder for {JSON_FILE} (default: DIR{OUTPUT_ENDING}; for a file "
+        f"FILE{OUTPUT_ENDING} in the working folder)",
     )
 
     def __post_init__(self) -> None:

@@ -50,12 +50,10 @@ def test_a_report_without_mistakes_and_with_many_labels():
         [str(i) for i in labels],
         {"length": ["1-8"], "label": ["$0", "x" * 80]},
     )
-    page = report.render(metrics, found, [])
-    assert "With 31 labels the matrix is too large to draw" in page
+    page = report.render(metrics, [])
+    assert "With 31 labels the matrix is too large" in page
     assert "There are none." in page
     assert "a &lt; b" in page
-    # Slices and calibration.
-    assert page.count("<svg") == 2
 
 
 def test_a_similarity_is_judged_by_ranks():
@@ -69,8 +67,7 @@ def test_a_similarity_is_judged_by_ranks():
     assert [(one.row, one.weight) for one in found] == [(1, 4.0), (2, 1.0), (4, 1.0)]
     outcome = CosineOutcomes.of_records(rows)
     metrics = metrics_of(outcome, "similarity", [], {})
-    page = report.render(metrics, outcome, found)
-    assert "Predicted numbers" not in page
+    page = report.render(metrics, found)
     assert "whose rank by the cosine is furthest from that by the label" in page
 
 

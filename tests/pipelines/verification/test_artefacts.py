@@ -260,13 +260,12 @@ def test_what_a_run_shows(tmp_path, capsys):
     folder, of_faulty = found["folders"]
     assert len(folder["sample"]) == 10
     assert {shown["file"][-10:] for shown in folder["sample"]} == {"0.tfrecord", "1.tfrecord"}
-    page = (tmp_path / "report" / "verification.html").read_text()
     for shown in folder["sample"]:
         text = texts[(shown["number"] - 1) * 2 + int(shown["file"][-10])]
         assert shown["b"] == text
         hidden = next(w for w in text.split() if f"[MASK→{w}]" in shown["a"])
         assert shown["a"].replace(f"[MASK→{hidden}]", hidden) == text
-        assert f"B: {text}" in printed and text in page
+        assert f"B: {text}" in printed
     assert not any("contain" in warning for warning in folder["warnings"])
     assert of_faulty["figures"]["entities_share"] == pytest.approx(5 / 161, abs=1e-6)
     for part in ("an HTML entity", "another language", "end without a mark"):

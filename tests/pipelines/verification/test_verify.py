@@ -114,16 +114,14 @@ def train_on_held_out(folder):
 
 
 class Run:
-    """What one run of `verify` prints and finds in many folders; it draws no page."""
+    """What one run of `verify` prints and finds in many folders."""
 
     def __init__(self, inputs, output):
         printed = io.StringIO()
         with (
-            pytest.MonkeyPatch.context() as patch,
             contextlib.redirect_stdout(printed),
             pytest.raises(SystemExit) as stop,
         ):
-            patch.setattr("beambert.pipelines.verification.run.render", lambda result: "")
             main([*map(str, inputs), f"--output={output}"])
         assert stop.value.code == 1
         self.printed = printed.getvalue()
@@ -236,7 +234,7 @@ class TestOthersRecords:
         monkeypatch.chdir(original.parent / "here")
         status, printed, error = verify(capsys, original / "tf_examples.tfrecord")
         name = "tf_examples.tfrecord-verification"
-        assert (status, error) == (0, "") and f"Report: {name}/verification.html" in printed
+        assert (status, error) == (0, "") and f"Report: {name}/verification.json" in printed
         assert sorted(original.iterdir()) == before
         folder = only(found(name))
         golden = json.loads((GOLDEN / "original.json").read_text())
