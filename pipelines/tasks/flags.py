@@ -18,8 +18,6 @@ from beambert.pipelines.tasks.vectors import (
     COSENT,
     COSINE,
     DEFAULT_TEMPERATURE,
-    DROPOUT,
-    SINGLE_TEXTS,
     VectorTask,
 )
 
@@ -129,13 +127,6 @@ class LearningSettings(TaskSettings):
         choices=(COSENT, COSINE),
         help=f"for similarity: learn the order of the scores ({COSENT}, the default), or the "
         f"scores themselves as cosines from -1 to 1 ({COSINE})",
-    )
-    single_texts: str | None = setting(
-        None,
-        choices=SINGLE_TEXTS,
-        help="for embedding, if train has no second text: each text finds itself under another "
-        "dropout (SimCSE), a sentence finds the text that it was taken from (inverse cloze), or a "
-        f"section finds the next one, after an empty line or in the middle (default: {DROPOUT})",
     )
     temperature: float | None = setting(
         None,

@@ -1,12 +1,9 @@
 """Embedding and similarity: one vector for each text."""
 
 import dataclasses
-import itertools
 import math
 import pathlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -35,7 +32,6 @@ from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
     EMBEDDING,
     SIMILARITY,
-    ExampleFile,
     TaskFeatures,
     Texts,
 )
@@ -147,19 +143,6 @@ DEFAULT_TEMPERATURE = 0.05
 # How scores are learnt: CoSENT's loss by the order of the cosines (Su 2022,
 # https://kexue.fm/archives/8847), or the squared error of the cosines.
 COSENT, COSINE = "cosent", "cosine"
-# Single texts of train learn to find themselves under another dropout; or a sentence of each learns
-# to find the text that it was taken from; or a section of each learns to find the next one.
-DROPOUT, CLOZE, ADJACENT = "dropout", "cloze", "adjacent"
-SINGLE_TEXTS = (DROPOUT, CLOZE, ADJACENT)
-# Share of the sentences that are taken out of their passages (Lee et al. 2019, arXiv 1906.00300,
-# section 4); the others teach that the same words may stand in both.
-_TAKEN_OUT = 0.9
-# A sentence ends with one of these marks and a blank; those of Chinese and Japanese need no blank,
-# and further marks or a closing bracket belong to the sentence.
-_BETWEEN_SENTENCES = re.compile(r"((?<=[。！？])(?![。！？」』）]|$)\s*|(?<=[.!?…])\s+)")
-# A section ends before an empty line.
-_BETWEEN_SECTIONS = re.compile(r"\n\s*\n")
-ONE_SENTENCE_REASON = "has one sentence"
 _VECTOR_FLAGS = frozenset({"temperature", "matryoshka_dims", "pooling"})
 
 
@@ -409,47 +392,10 @@ class RetrievalTask(VectorTask):
 
 @dataclasses.dataclass(frozen=True)
 class Embedding(RetrievalTask):
-    """A task that asks for one vector of each text, by which it finds the one that answers it.
-
-    Attributes:
-      single_texts: what the texts of a train file without a second column learn, one of
-        `SINGLE_TEXTS`.
-    """
+    """A task that asks for one vector of each text, by which it finds the one that answers it."""
 
     kind: ClassVar[str] = EMBEDDING
     OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.vectors:VectorObjective"
-    single_texts: str = DROPOUT
-
-    LEARNING_FLAGS = _VECTOR_FLAGS | {"single_texts"}
-
-    def read_to_learn(
-        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
-    ) -> ExampleFile:
-        """Reads the rows, and makes pairs of single texts if that is how they are learnt."""
-        file = super().read_to_learn(path, is_labelled, labels)
-        if self.single_texts == DROPOUT or not file.examples:
-            return file
-        if file.examples[0].text_b is not None:
-            raise InputError(
-                f"--single_texts={self.single_texts}: {path} has a column "
-                f"{self.text_columns[1]!r}; leave the flag out, or the column"
-            )
-        pairs_of = cloze if self.single_texts == CLOZE else adjacent
-        pairs = [pairs_of(example) for example in file.examples]
-        lost = sum(not of_one for of_one in pairs)
-        if lost == len(pairs):
-            raise InputError(
-                f"--single_texts={self.single_texts}: no text of {path} has two sentences; give "
-                "longer texts"
-            )
-        unlearnable = {ONE_SENTENCE_REASON: lost} if lost else {}
-        learnt = list(itertools.chain.from_iterable(pairs))
-        return dataclasses.replace(file, examples=learnt, unlearnable=unlearnable)
-
-    def learning_settings(self) -> dict[str, Any]:
-        """Returns how the vectors are learnt."""
-        single = {"single_texts": self.single_texts} if self.single_texts != DROPOUT else {}
-        return super().learning_settings() | single
 
     def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:
         """Returns the vectors; `completed` makes rankings of all."""
@@ -459,45 +405,6 @@ class Embedding(RetrievalTask):
         vectors = np.array([record["vectors"] for record in records], np.float32)
         self._check_finite(vectors, model)
         return best_by_vectors(text_ids, vectors.reshape(*text_ids.shape, -1))
-
-
-def cloze(example: VectorExample) -> list[VectorExample]:
-    """Returns a pair of a sentence of a text and the rest of it; none of a single sentence.
-
-    That is the inverse cloze task (Lee et al. 2019, arXiv 1906.00300). The text alone decides which
-    sentence it is, and whether it also stays where it was.
-    """
-    parts = _BETWEEN_SENTENCES.split(example.text.strip())
-    sentences = parts[::2]  # What is between them comes after each but the last.
-    if len(sentences) < 2:
-        return []
-    random = Random(text_id(example.text))
-    taken = random.randrange(len(sentences))
-    rest = example.text
-    if random.random() < _TAKEN_OUT:
-        rest = "".join(parts[: 2 * taken] + parts[2 * taken + 2 :]).strip()
-    return [dataclasses.replace(example, text=sentences[taken], text_b=rest)]
-
-
-def adjacent(example: VectorExample) -> list[VectorExample]:
-    """Returns the pairs of a section of a text and the next one; none of a single sentence.
-
-    Neighbouring pieces of texts are pairs as in Neelakantan et al. 2022 (arXiv 2201.10005). Empty
-    lines divide the sections. A text without them is divided once, at the end of the sentence that
-    is nearest to its middle.
-    """
-    text = example.text.strip()
-    sections = _BETWEEN_SECTIONS.split(text)
-    if len(sections) == 1:
-        ends = [end.span() for end in _BETWEEN_SENTENCES.finditer(text)]
-        if not ends:
-            return []
-        first, second = min(ends, key=lambda end: abs(end[0] - len(text) / 2))
-        sections = [text[:first], text[second:]]
-    return [
-        dataclasses.replace(example, text=one.strip(), text_b=next_one.strip())
-        for one, next_one in itertools.pairwise(sections)
-    ]
 
 
 @dataclasses.dataclass(frozen=True)

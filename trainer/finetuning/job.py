@@ -92,7 +92,6 @@ FLAGS_OF = (
         "temperature": "--temperature",
         "matryoshka_dims": "--matryoshka_dims",
         "pooling": "--pooling",
-        "single_texts": "--single_texts",
         "query_length": "--query_length",
         "flops_weight": "--flops_weight",
         "freeze_encoder": "--freeze_encoder",

@@ -179,12 +179,10 @@ class VectorData(TaskData):
                 f"{config.hidden_size} components; give numbers up to that"
             )
         if self.is_single and config.with_dropout(0.0) == config:
-            pairs = f"add a column {task.text_columns[1]!r} to train"
-            if "single_texts" in task.LEARNING_FLAGS:
-                pairs += ", or make pairs of the texts by --single_texts=cloze"
             raise InputError(
                 f"--init={job.init}: has no dropout, under which a single text could learn to find "
-                f"itself (SimCSE); {pairs}, or give an encoder that was pre-trained with --dropout"
+                f"itself (SimCSE); add a column {task.text_columns[1]!r} to train, or give an "
+                "encoder that was pre-trained with --dropout"
             )
 
     def check_batch(self, size: int, parts: int) -> None:

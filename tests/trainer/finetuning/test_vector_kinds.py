@@ -53,7 +53,6 @@ def test_rows_that_cannot_be_learnt(tmp_path, task, rows, said):
     [
         ("embedding", ["--matryoshka_dims=64,999"], "--matryoshka_dims=64,999: "),
         ("embedding", ["--train_batch_size=1"], "--train_batch_size=1: leaves one example"),
-        ("embedding", ["--single_texts=cloze"], "has a column 'text_b'"),
         ("embedding", ["--freeze_encoder"], "--freeze_encoder=True: "),
         ("similarity", ["--loss=cosine"], "has the score 5, which no cosine can be"),
     ],
@@ -74,4 +73,4 @@ def test_single_texts_need_dropout(vocabulary, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config.to_values()))
     said = refused("embedding", "single", path, vocabulary, tmp_path)
-    assert "has no dropout, under which " in said and "by --single_texts=cloze" in said
+    assert "has no dropout, under which " in said and "; add a column 'text_b' to train" in said
