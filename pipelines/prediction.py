@@ -14,7 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beambert import folders, io
 from beambert.compression import CorruptFileError, decompress, plain_name
-from beambert.console import Describe, Pace, ProgressTally, counted, duration, json_line, size
+from beambert.console import ProgressTally, counted, describe_bytes, json_line, size
 from beambert.errors import InputError
 from beambert.io import absolute, local_copy
 from beambert.model_files import NOT_TO_USE, model_sha256
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 BATCH_SIZE = 64
 # The line in the place of a whole file.
 WHOLE_FILE = 0
+# Name of a file whose rows have columns of their own, as those of a pipeline do.
+_OWN_COLUMNS = pathlib.PurePath("rows.jsonl")
 PART, REJECTS = "part", "rejects"
 # Answers to texts of which the model has not read the end.
 CUT = "cut"
@@ -100,6 +102,24 @@ class RowReading:
         used = {*self.text_columns, *self.choice_columns}
         return {name: field for name, field in fields.items() if name not in used}
 
+    def example(self, path: pathlib.PurePath, line: int, fields: dict[str, str]) -> Example:
+        """Returns the example of a row.
+
+        Args:
+          path: path of the file.
+          line: number of the line there.
+          fields: the fields by column.
+
+        Raises:
+          BadRow: a text is missing or empty.
+          InputError: the file lacks a column.
+        """
+        texts, choices = (
+            [tables.filled(path, line, fields, name) for name in columns]
+            for columns in (self.text_columns, self.choice_columns)
+        )
+        return kind_of(self.kind).unlabelled(texts, choices)
+
 
 def reading_of(job: PredictionJob, model: Model) -> RowReading:
     """Returns how rows become examples for a model.
@@ -141,23 +161,23 @@ def read_rows(
       reading: how the fields become examples.
       progress: tally of the rows and bytes that were read.
     """
+    path = _plain_path(file.path)
     try:
-        text, rows = _rows(file, reading)
+        text, rows = _rows(path, file, reading)
         lines, told = text.count("\n") + 1, 0
         for place, fields in rows:
-            line = place.get("line")
+            line = place["line"]
             done = file.bytes * min(line or lines, lines) // lines
             progress.add(rows=1, bytes=done - told)
             told = done
-            where = f"{file.path}, line {line}" if line else file.path
-            if "row" in place and not isinstance(fields, tables.BadRow):
-                place["columns"] = reading.other_columns(fields)
             place = {"file": file.path} | place
             try:
-                if "row" not in place:
-                    _check_text(where, fields)
-                yield InputRow(place, _example(where, fields, reading))
-            except InputError as error:
+                if isinstance(fields, tables.BadRow):
+                    raise fields
+                if "row" in place:
+                    place["columns"] = reading.other_columns(fields)
+                yield InputRow(place, reading.example(path, line, fields))
+            except tables.BadRow as error:
                 yield place | {"reason": str(error)}
         progress.add(bytes=file.bytes - told)
     except InputError as error:
@@ -168,24 +188,22 @@ def row_of(text: str | Mapping[str, str], reading: RowReading) -> InputRow | dic
     """Returns the row of a text or of named fields, or the fields with the reason against them."""
     fields = {reading.text_columns[0]: text} if isinstance(text, str) else dict(text)
     try:
-        return InputRow(fields, _example("a row", fields, reading))
-    except InputError as error:
-        return fields | {"reason": str(error)}
+        return InputRow(fields, reading.example(_OWN_COLUMNS, WHOLE_FILE, fields))
+    except tables.BadRow as error:
+        return fields | {"reason": f"{error.reason}; {error.remedy}"}
 
 
 def _rows(
-    file: input_files.InputFile, reading: RowReading
+    path: pathlib.PurePosixPath, file: input_files.InputFile, reading: RowReading
 ) -> tuple[str, Iterator[tuple[dict[str, Any], dict[str, str] | tables.BadRow]]]:
     """Returns the whole text of a file, and its rows with their places in it.
 
     A place has the `line` and, in a table, the `row`, both counted from 1. The header is no row. A
     text that is a whole file has line 0.
     """
-    path = _plain_path(file.path)
     text = tables.decode(path, _read(file.path), reading.encoding)
     if is_table(file.path):
-        of_file = tables.rows_of(path, text)
-        rows = enumerate(_with_columns(file.path, of_file, reading), start=1)
+        rows = enumerate(tables.rows_of(path, text), start=1)
         return text, (({"line": line, "row": row}, fields) for row, (line, fields) in rows)
     column = reading.text_columns[0]
     if reading.kind == TAGGING and path.suffix in WORDS_ENDINGS:
@@ -194,27 +212,6 @@ def _rows(
     if reading.unit == FILE:
         return text, iter([({"line": WHOLE_FILE}, {column: text})])
     return text, (({"line": line}, {column: one}) for line, one in tables.lines(text))
-
-
-def _with_columns(
-    file: str, rows: Iterator[tables.Row], reading: RowReading
-) -> Iterator[tables.Row]:
-    """Refuses a table whose header lacks a column; only in JSON Lines each row has its own."""
-    is_checked = _plain_path(file).suffix == ".jsonl"
-    for line, fields in rows:
-        if not is_checked and not isinstance(fields, tables.BadRow):
-            _check_columns(file, fields, reading)
-            is_checked = True
-        yield line, fields
-
-
-def _check_columns(where: str, fields: dict[str, str], reading: RowReading) -> None:
-    for name in (*reading.text_columns, *reading.choice_columns):
-        if name not in fields:
-            raise InputError(
-                f"{where}: has no column {name!r} (it has {', '.join(fields) or 'none'}); name "
-                "the columns with --text_columns"
-            )
 
 
 def _words(column: str, found: TaggedExample | tables.BadRow) -> dict[str, str] | tables.BadRow:
@@ -236,26 +233,6 @@ def _read(file: str) -> bytes:
             return decompress(file, stored).read()
         except CorruptFileError as error:
             raise InputError(f"{file}: cannot be read ({error}); copy it again") from error
-
-
-def _check_text(where: str, fields: dict[str, str] | tables.BadRow) -> None:
-    """Refuses a text of a plain text file that is empty; it has no column to be named."""
-    if not isinstance(fields, tables.BadRow) and not any(map(str.strip, fields.values())):
-        raise InputError(f"{where}: is empty; fill it in")
-
-
-def _example(where: str, fields: dict[str, str] | tables.BadRow, reading: RowReading) -> Example:
-    if isinstance(fields, tables.BadRow):
-        raise fields
-    _check_columns(where, fields, reading)
-    for name in (*reading.text_columns, *reading.choice_columns):
-        if isinstance(fields[name], tables.JsonText):
-            raise InputError(f"{where}: has a list or an object in {name!r}; write one text")
-        if not fields[name].strip():
-            raise InputError(f"{where}: has an empty {name!r}; fill it in")
-    texts = [fields[name] for name in reading.text_columns]
-    choices = [fields[name] for name in reading.choice_columns]
-    return kind_of(reading.kind).unlabelled(texts, choices)
 
 
 def is_cut(model: Model, example: Example) -> bool:
@@ -467,7 +444,7 @@ def _answer(
                 pipeline | Predict(job, folder, reachable), output
             ),
             options,
-            describe_progress(total_bytes),
+            describe_bytes("answering", "rows", total_bytes),
             total_bytes / 1e6,
             "MB",
         )
@@ -572,23 +549,3 @@ def _kind_of(row: dict[str, Any]) -> str:
     if "reason" not in row:
         return PART
     return FILES if row.get("line") == WHOLE_FILE else REJECTS
-
-
-def describe_progress(total_bytes: int) -> Describe:
-    """Returns a function that describes the progress of a prediction; see `ProgressDisplay`."""
-    rows_pace, bytes_pace = Pace(), Pace()
-
-    def describe(counts: dict[str, int], seconds: float) -> str:
-        done = counts.get("bytes", 0)
-        if not done:
-            return ""
-        rows = counts.get("rows", 0)  # The first file may have none.
-        line = f"answering: {rows:,} rows, "
-        if rate := rows_pace.of(rows, seconds):
-            line += f"{rate:,.0f}/s, "
-        line += f"{done / 1e6:.1f} of {total_bytes / 1e6:.1f} MB"
-        if rate := bytes_pace.of(done, seconds):
-            line += f", {duration((total_bytes - done) / rate)} left"
-        return line
-
-    return describe

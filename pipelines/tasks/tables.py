@@ -29,7 +29,7 @@ class BadRow(InputError):
     def __init__(self, path: pathlib.PurePath, line: int, reason: str, remedy: str):
         """Takes the place of the row, the reason in the form `has …`, and the remedy."""
         super().__init__(path, line, reason, remedy)
-        self.reason = reason
+        self.reason, self.remedy = reason, remedy
 
     def __str__(self) -> str:
         """Returns the message."""
@@ -37,7 +37,7 @@ class BadRow(InputError):
         return one_line(f"{path}, line {line}: {reason}; {remedy}")
 
 
-def lacks_column(path: pathlib.Path, line: int, reason: str, remedy: str) -> InputError:
+def lacks_column(path: pathlib.PurePath, line: int, reason: str, remedy: str) -> InputError:
     """Returns the error about a missing column.
 
     In JSON Lines it concerns the row, as rows may have different columns; in tables the whole file.
@@ -50,7 +50,7 @@ class JsonText(str):
     """A list or an object of a JSON row, as JSON, which must not pass as a text."""
 
 
-def filled(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str:
+def filled(path: pathlib.PurePath, line: int, row: dict[str, str], name: str) -> str:
     """Returns a field of a row that must not be empty.
 
     Raises:
@@ -65,7 +65,7 @@ def filled(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str
     return row[name]
 
 
-def field(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str:
+def field(path: pathlib.PurePath, line: int, row: dict[str, str], name: str) -> str:
     """Returns a field of a row, which may be empty.
 
     Raises:

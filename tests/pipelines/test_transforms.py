@@ -181,7 +181,7 @@ def test_a_text_that_cannot_be_answered_says_why(folder):
             | Predict(PredictionJob("model"))
             | beam.Map(lambda of: (of.get("id"), of.get("label"), of.get("reason")))
         )
-        reason = "a row: has an empty 'text'; fill it in"
+        reason = "has an empty 'text'; fill it in or delete the row"
         assert_that(answers, equal_to([(None, None, reason), ("7", "negative", None)]))
 
 
