@@ -8,7 +8,6 @@ module needs only the standard library.
 import collections
 import dataclasses
 import json
-import math
 import pathlib
 import re
 import string
@@ -282,6 +281,8 @@ def score(
 ) -> Scores:
     """Scores answers by the rules of v2.0 if questions may have no answer, else by those of v1.1.
 
+    The rules are those of evaluate-v1.1.py and evaluate-v2.0.py.
+
     Args:
       questions: the questions, see `read_questions`.
       predictions: id of each question -> its answer. For v2.0, the null odds have already decided
@@ -289,72 +290,34 @@ def score(
       allows_no_answer: whether questions may have no answer, see `Task`.
       null_odds: id of each question -> its null odds (v2.0). They serve only to find the best
         thresholds, while the official scorer also replaces answers by "" according to them.
-    """
-    if allows_no_answer:
-        return score_v2(questions, predictions, null_odds, na_prob_thresh=math.inf)
-    return score_v1(questions, predictions)
-
-
-def score_v1(questions: Sequence[Question], predictions: Mapping[str, str]) -> Scores:
-    """Scores answers as evaluate-v1.1.py does: a question without a prediction scores 0.
 
     Returns:
-      Scores with the metrics `exact_match` and `f1`.
+      Scores with the metrics `exact_match` and `f1` of v1.1; of v2.0 `exact`, `f1`, `total`, with
+      `HasAns_…` for the questions with answers and `NoAns_…` for the others. With null odds there
+      are also `best_exact` and `best_f1`, the best scores that a threshold on the odds gives, and
+      these thresholds, `best_exact_thresh` and `best_f1_thresh`.
     """
-    exact, f1 = np.zeros(len(questions)), np.zeros(len(questions))
-    for number, question in enumerate(questions):
-        if question.id in predictions:
-            prediction = normalize_answer(predictions[question.id])
-            truths = {normalize_answer(answer.text) for answer in question.answers}
-            exact[number] = prediction in truths
-            f1[number] = max(word_f1(prediction, truth) for truth in truths)
-    return Scores(exact, f1, {"exact_match": 100 * exact.mean(), "f1": 100 * f1.mean()})
-
-
-def score_v2(
-    questions: Sequence[Question],
-    predictions: Mapping[str, str],
-    null_odds: Mapping[str, float] | None = None,
-    na_prob_thresh: float = 1.0,
-) -> Scores:
-    """Scores answers as evaluate-v2.0.py does.
-
-    Args:
-      questions: the questions, see `read_questions`.
-      predictions: id of each question -> its answer, "" for no answer.
-      null_odds: id of each question -> a number that is the greater, the likelier the question has
-        no answer.
-      na_prob_thresh: threshold on the null odds; above it the answer counts as "". The default is
-        that of the official script, which is meant for probabilities.
-
-    Returns:
-      Scores with the metrics `exact`, `f1`, `total`; `HasAns_…` are the same metrics of the
-      questions with answers and `NoAns_…` those of the others. With null odds there are also
-      `best_exact` and `best_f1`, the best scores that a threshold on the odds gives, and these
-      thresholds, `best_exact_thresh` and `best_f1_thresh`.
-
-    Raises:
-      InputError: a question has no prediction or no null odds.
-    """
-    for given, what in ((predictions, "predictions"), (null_odds, "null odds")):
-        missing = [q.id for q in questions if given is not None and q.id not in given]
-        if missing:
-            raise InputError(
-                f"{what}: {len(missing)} of {len(questions)} questions have none, the first is "
-                f"{missing[0]!r}; give one for each"
-            )
     has_answer = np.array([bool(question.answers) for question in questions])
     exact, f1 = np.zeros(len(questions)), np.zeros(len(questions))
     for number, question in enumerate(questions):
-        prediction = normalize_answer(predictions[question.id])
-        # Answers that consist only of articles and punctuation do not count.
-        truths = {normalize_answer(answer.text) for answer in question.answers} - {""} or {""}
+        prediction = normalize_answer(predictions.get(question.id, ""))
+        truths = {normalize_answer(answer.text) for answer in question.answers}
+        if allows_no_answer:
+            # Answers that consist only of articles and punctuation do not count.
+            truths = truths - {""} or {""}
         exact[number] = prediction in truths
         f1[number] = max(
-            word_f1(prediction, truth) if prediction and truth else prediction == truth
+            prediction == truth
+            if allows_no_answer and not (prediction and truth)
+            else word_f1(prediction, truth)
             for truth in truths
         )
-    thresholds = {}
+    if not allows_no_answer:
+        return Scores(exact, f1, {"exact_match": 100 * exact.mean(), "f1": 100 * f1.mean()})
+    metrics = _means("", exact, f1)
+    for prefix, mask in (("HasAns_", has_answer), ("NoAns_", ~has_answer)):
+        if mask.any():
+            metrics |= _means(prefix, exact[mask], f1[mask])
     if null_odds is not None:
         is_given = np.array([predictions[question.id] != "" for question in questions])
         odds = np.array([null_odds[question.id] for question in questions])
@@ -363,13 +326,8 @@ def score_v2(
         order = np.lexsort(([places[question.id] for question in questions], odds))
         for name, raw in (("exact", exact), ("f1", f1)):
             gains = np.where(has_answer, raw, -1.0 * is_given)[order]
-            thresholds |= _best_threshold(name, gains, odds[order], np.count_nonzero(~has_answer))
-        exact, f1 = (np.where(odds > na_prob_thresh, ~has_answer, raw) for raw in (exact, f1))
-    metrics = _means("", exact, f1)
-    for prefix, mask in (("HasAns_", has_answer), ("NoAns_", ~has_answer)):
-        if mask.any():
-            metrics |= _means(prefix, exact[mask], f1[mask])
-    return Scores(exact, f1, metrics | thresholds)
+            metrics |= _best_threshold(name, gains, odds[order], np.count_nonzero(~has_answer))
+    return Scores(exact, f1, metrics)
 
 
 def _means(prefix: str, exact: np.ndarray, f1: np.ndarray) -> dict[str, float]:
