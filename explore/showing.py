@@ -467,7 +467,6 @@ class Records(Settings):
         from beambert.pipelines.records.reading import (
             CorruptRecordsError,
             decode_rows,
-            read_records,
         )
         from beambert.pipelines.records.statistics import as_record
 
@@ -478,7 +477,7 @@ class Records(Settings):
         name, first = names[number - 1], self.record - 1
         try:
             with open(name, "rb") as file:
-                records = list(itertools.islice(read_records(file), first, first + RECORDS))
+                records = list(itertools.islice(read_frames(file), first, first + RECORDS))
         except CorruptRecordsError as error:
             raise InputError(f"{name}: {error}") from error
         rows, faults = decode_rows(records, folder.features)

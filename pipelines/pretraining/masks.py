@@ -17,10 +17,11 @@ _LEAST_POSITION_BITS = 12
 
 @dataclasses.dataclass(frozen=True)
 class TokenIds:
-    """The properties of a vocabulary's ids that masking needs.
+    """The properties of a vocabulary's ids that masking and counting need.
 
     Attributes:
       padding, classify, separate, mask, unknown: ids of the special tokens.
+      is_reserved: bool [vocabulary], true for special and `[unused…]` tokens.
       is_fixed: bool [vocabulary], true for ids that are never chosen to be predicted.
       replacements: int32 [n], ids that a random replacement is drawn from.
       is_continuation: bool [vocabulary], true for tokens that continue a word, such as "##…".
@@ -33,6 +34,7 @@ class TokenIds:
     separate: int
     mask: int
     unknown: int
+    is_reserved: np.ndarray
     is_fixed: np.ndarray
     replacements: np.ndarray
     is_continuation: np.ndarray
@@ -50,7 +52,7 @@ class TokenIds:
         ids = vocabulary.special
         fixed = {ids.classify, ids.separate, ids.padding}
         fixed |= set() if is_reference else {ids.unknown}
-        is_replacement = ~vocabulary.is_reserved | is_reference
+        is_reserved = vocabulary.is_reserved
         is_fixed = np.zeros(len(vocabulary), bool)
         is_fixed[sorted(fixed - {NO_ID})] = True
         return cls(
@@ -59,8 +61,9 @@ class TokenIds:
             separate=ids.separate,
             mask=ids.mask,
             unknown=ids.unknown,
+            is_reserved=is_reserved,
             is_fixed=is_fixed,
-            replacements=np.flatnonzero(is_replacement).astype(np.int32),
+            replacements=np.flatnonzero(~is_reserved | is_reference).astype(np.int32),
             is_continuation=vocabulary.is_continuation,
             joins_segments=is_reference,
         )

@@ -40,7 +40,6 @@ from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.pretraining.shuffle import Received, Shuffle
 from beambert.pipelines.records.statistics import (
     RecordStatistics,
-    VocabularyIds,
     count_records,
     restore_ids,
 )
@@ -186,7 +185,6 @@ class WriteShards(beam.DoFn):
         # The job of each folder, which must still be its job when a shard is written there.
         self._claims = {folder.path: plan.identity(folder) for folder in plan.layout.folders()}
         self._ids = ids
-        self._vocabulary_ids = VocabularyIds.of(plan.vocabulary)
         self._sources = max(1, len(plan.sources.names))
         self._shuffle = shuffle
         self._progress_folder = progress_folder
@@ -299,9 +297,9 @@ class WriteShards(beam.DoFn):
                 examples = encode_examples(rows)
                 writer.write(examples)
                 written += len(examples)
-                statistics += count_records(rows, restore_ids(rows), self._vocabulary_ids)
+                statistics += count_records(rows, restore_ids(rows), self._ids)
                 if number == 0:
-                    check_encoded(rows, examples.to_pylist(), self._vocabulary_ids)
+                    check_encoded(rows, examples.to_pylist(), self._ids)
                 self._instances.inc(len(examples))
                 self._progress.add(instances=len(examples))
             writer.finish()

@@ -8,7 +8,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedReader
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import google_crc32c
 import numpy as np
@@ -18,6 +18,7 @@ from beambert import io
 from beambert.errors import InputError
 from beambert.pipelines.records.contract import (
     INFO_FILE,
+    MOST_RECORD_BYTES,
     RecordsInfo,
     check_finished,
     feature_shapes,
@@ -31,6 +32,8 @@ _FIND = (
 )
 # Length of a record and its checksum, and the checksum of the record (record_writer.h).
 _HEADER, _CHECKSUM = struct.Struct("<QI"), struct.Struct("<I")
+# First bytes of a gzip stream. As the length of a record they would mean at least half a megabyte.
+_GZIP_START = b"\x1f\x8b\x08"
 # Number of bytes that are read from a file at a time.
 _READ_BUFFER = 1 << 20
 
@@ -122,6 +125,10 @@ def read_records(folder: str, batch_size: int = 1024) -> RecordBatches:
     return RecordBatches(folder, info, batch_size)
 
 
+class CorruptRecordsError(Exception):
+    """A record file is damaged or cut off."""
+
+
 def read_file(path: str, passed_over: int = 0) -> Iterator[bytes]:
     """Yields the serialized records of a TFRecord file, except some at its start.
 
@@ -129,25 +136,53 @@ def read_file(path: str, passed_over: int = 0) -> Iterator[bytes]:
       InputError: the file cannot be read, or is damaged.
     """
     with io.open_file(path) as opened:
-        file: BinaryIO = BufferedReader(opened, _READ_BUFFER)  # type: ignore[arg-type]
-        if path.endswith(".gz"):
-            file = gzip.GzipFile(fileobj=file)
-        for number in itertools.count():
-            try:
-                with io.translate_errors(path, "read", _FIND):
-                    header = file.read(_HEADER.size)
-                    if not header:
-                        return
-                    length, checksum = _HEADER.unpack(header)
-                    if masked_crc(header[:8]) != checksum:
-                        raise ValueError
-                    record, end = file.read(length), file.read(_CHECKSUM.size)
-                if number >= passed_over:
-                    if masked_crc(record) != _CHECKSUM.unpack(end)[0]:
-                        raise ValueError
-                    yield record
-            except (ValueError, struct.error, EOFError, zlib.error) as error:
-                raise InputError(f"{path}: corrupted record at {number}; {_FIND}") from error
+        records = read_frames(BufferedReader(opened, _READ_BUFFER))  # type: ignore[arg-type]
+        try:
+            with io.translate_errors(path, "read", _FIND):
+                yield from itertools.islice(records, passed_over, None)
+        except CorruptRecordsError as error:
+            raise InputError(f"{path}: {error}; {_FIND}") from error
+
+
+def read_frames(file: BufferedReader) -> Iterator[bytes]:
+    """Yields the records of a TFRecord file, plain or gzip, and checks every checksum.
+
+    Raises:
+      CorruptRecordsError: a record cannot be read; the message has its number, from 1. No record
+        after it is read.
+    """
+    if file.peek(3)[:3] == _GZIP_START:
+        file = BufferedReader(gzip.GzipFile(fileobj=file), _READ_BUFFER)
+    for number in itertools.count(1):
+        try:
+            header = file.read(_HEADER.size)
+            if not header:
+                return
+            yield _read_record(file, header, number)
+        except (EOFError, OSError, zlib.error) as error:
+            if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+                raise  # the disk or the network failed; the file may be in order
+            raise CorruptRecordsError(f"the gzip data is damaged at record {number}") from error
+
+
+def _read_record(file: BufferedReader, header: bytes, number: int) -> bytes:
+    if len(header) < _HEADER.size:
+        raise CorruptRecordsError(f"cut off in record {number}")
+    size, checksum = _HEADER.unpack(header)
+    if masked_crc(header[:8]) != checksum:
+        raise CorruptRecordsError(
+            "not a TFRecord file, or damaged in its first bytes"
+            if number == 1
+            else f"damaged in the length of record {number}"
+        )
+    if size > MOST_RECORD_BYTES:
+        raise CorruptRecordsError(f"record {number} claims to have {size:,} bytes")
+    record, trailer = file.read(size), file.read(_CHECKSUM.size)
+    if len(trailer) < _CHECKSUM.size:
+        raise CorruptRecordsError(f"cut off in record {number}")
+    if masked_crc(record) != _CHECKSUM.unpack(trailer)[0]:
+        raise CorruptRecordsError(f"damaged in record {number}")
+    return record
 
 
 def masked_crc(data: bytes) -> int:

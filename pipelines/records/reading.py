@@ -1,19 +1,11 @@
-"""Reads record files: TFRecord framing, decoding to arrays by tfx-bsl, and counting.
-
-Files are read from any file system that Beam supports, and every checksum is checked.
-"""
+"""Decodes records to arrays by tfx-bsl, whoever made them, and counts them."""
 
 import dataclasses
-import gzip
 import hashlib
 import io
-import itertools
-import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
-import google_crc32c
 import numpy as np
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -21,24 +13,20 @@ from tfx_bsl.coders import example_coder
 
 from beambert.errors import InputError
 from beambert.io import open_file
+from beambert.pipelines.pretraining.masks import TokenIds
+from beambert.pipelines.records.batches import CorruptRecordsError, read_frames
 from beambert.pipelines.records.contract import (
     LABEL_FEATURE,
-    MOST_RECORD_BYTES,
     PREDICTION_FEATURES,
     records_schema,
 )
 from beambert.pipelines.records.statistics import (
     FEATURES,
     RecordStatistics,
-    VocabularyIds,
     count_records,
     restore_ids,
 )
 
-_LENGTH = struct.Struct("<QI")
-_CHECKSUM = struct.Struct("<I")
-# First bytes of a gzip stream. As the length of a record they would mean at least half a megabyte.
-_GZIP_START = b"\x1f\x8b\x08"
 # Number of records of every file that are read back as soon as they are encoded.
 CHECKED_RECORDS = 256
 # Project -> our feature -> its name for that feature.
@@ -48,10 +36,6 @@ OTHER_NAMES = {
     # keras-hub, examples/bert_pretraining/bert_create_pretraining_data.py
     "keras-hub": {"input_ids": "token_ids", "input_mask": "padding_mask"},
 }
-
-
-class CorruptRecordsError(Exception):
-    """A record file is damaged or cut off."""
 
 
 class HashedFile(io.RawIOBase):
@@ -81,53 +65,6 @@ class HashedFile(io.RawIOBase):
         return self._sha256.hexdigest()
 
 
-def read_records(file: io.BufferedReader) -> Iterator[bytes]:
-    """Yields the records of a TFRecord file, plain or gzip, and checks every checksum.
-
-    Raises:
-      CorruptRecordsError: a record cannot be read; the message has its number. No record after it
-        is read.
-    """
-    if file.peek(3)[:3] == _GZIP_START:
-        file = io.BufferedReader(gzip.GzipFile(fileobj=file), 1 << 20)
-    for number in itertools.count(1):
-        try:
-            header = file.read(_LENGTH.size)
-            if not header:
-                return
-            yield _read_record(file, header, number)
-        except (EOFError, OSError, zlib.error) as error:
-            if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
-                raise  # the disk or the network failed; the file may be in order
-            raise CorruptRecordsError(f"the gzip data is damaged at record {number}") from error
-
-
-def _read_record(file: io.BufferedReader, header: bytes, number: int) -> bytes:
-    if len(header) < _LENGTH.size:
-        raise CorruptRecordsError(f"cut off in record {number}")
-    size, checksum = _LENGTH.unpack(header)
-    if _masked_crc(header[:8]) != checksum:
-        raise CorruptRecordsError(
-            "not a TFRecord file, or damaged in its first bytes"
-            if number == 1
-            else f"damaged in the length of record {number}"
-        )
-    if size > MOST_RECORD_BYTES:
-        raise CorruptRecordsError(f"record {number} claims to have {size:,} bytes")
-    record, trailer = file.read(size), file.read(_CHECKSUM.size)
-    if len(trailer) < _CHECKSUM.size:
-        raise CorruptRecordsError(f"cut off in record {number}")
-    if _masked_crc(record) != _CHECKSUM.unpack(trailer)[0]:
-        raise CorruptRecordsError(f"damaged in record {number}")
-    return record
-
-
-def _masked_crc(data: bytes) -> int:
-    # TensorFlow's core/lib/hash/crc32c.h, Mask. The writer has its own, whose mistakes this finds.
-    crc = google_crc32c.value(data)
-    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-
-
 def read_batches(file: io.BufferedReader, size: int) -> Iterator[list[bytes]]:
     """Yields the records of a TFRecord file in lists of at most `size`.
 
@@ -137,7 +74,7 @@ def read_batches(file: io.BufferedReader, size: int) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     damage = None
     try:
-        for record in read_records(file):
+        for record in read_frames(file):
             batch.append(record)
             if len(batch) == size:
                 yield batch
@@ -188,7 +125,7 @@ def first_record(path: str) -> bytes | None:
     """Returns the first record of a file; None if it has none or the first cannot be read."""
     with HashedFile(open_file(path)) as file:
         try:
-            return next(read_records(io.BufferedReader(file)), None)
+            return next(read_frames(io.BufferedReader(file)), None)
         except CorruptRecordsError:
             return None
 
@@ -289,7 +226,7 @@ def count_decoded(
     rows: Mapping[str, np.ndarray],
     restored_NL: np.ndarray,
     faults: Mapping[str, int],
-    vocabulary: VocabularyIds | None,
+    vocabulary: TokenIds | None,
 ) -> RecordStatistics:
     """Counts the results of `decode_rows`.
 
@@ -307,7 +244,7 @@ def count_decoded(
 
 
 def check_encoded(
-    rows: Mapping[str, np.ndarray], examples: list[bytes], vocabulary: VocabularyIds
+    rows: Mapping[str, np.ndarray], examples: list[bytes], vocabulary: TokenIds
 ) -> None:
     """Decodes a file's first records and compares their statistics with those of the rows.
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from beambert.console import counted
+from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.records.contract import (
     IS_NEXT,
     LABEL_FEATURE,
@@ -43,7 +44,6 @@ from beambert.pipelines.tokenizers.vocabulary import (
     MASK,
     PADDING,
     SEPARATE,
-    Vocabulary,
 )
 
 FEATURES = (*SEQUENCE_FEATURES, *PREDICTION_FEATURES, LABEL_FEATURE)
@@ -110,31 +110,6 @@ MOST_REPEATED_RECORDS = 0.05
 # The share is at most 0.1 % on Wikipedia, and 5 % if a third of the documents occur twice.
 MOST_REPEATED_TEXT = 0.01
 MOST_OVERLAP = 0.02
-
-
-@dataclasses.dataclass(frozen=True)
-class VocabularyIds:
-    """The ids of a vocabulary that the counts need.
-
-    Attributes:
-      size: number of ids.
-      padding, unknown, classify, separate, mask: ids of the special tokens.
-      is_reserved: bool [size], true for special and `[unused…]` tokens.
-    """
-
-    size: int
-    padding: int
-    unknown: int
-    classify: int
-    separate: int
-    mask: int
-    is_reserved: np.ndarray
-
-    @classmethod
-    def of(cls, vocabulary: Vocabulary) -> "VocabularyIds":
-        """Looks up the ids of a vocabulary."""
-        ids = dataclasses.asdict(vocabulary.special)
-        return cls(size=len(vocabulary), is_reserved=vocabulary.is_reserved, **ids)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -254,7 +229,7 @@ def _predictions(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray
 
 
 def count_records(
-    rows: Mapping[str, np.ndarray], restored_NL: np.ndarray, vocabulary: VocabularyIds | None
+    rows: Mapping[str, np.ndarray], restored_NL: np.ndarray, vocabulary: TokenIds | None
 ) -> RecordStatistics:
     """Counts records that have all features in the right lengths.
 
@@ -317,14 +292,14 @@ def _any(is_wrong: np.ndarray) -> np.ndarray:
 
 
 def _between_documents(
-    restored_NL: np.ndarray, filled_N: np.ndarray, vocabulary: VocabularyIds
+    restored_NL: np.ndarray, filled_N: np.ndarray, vocabulary: TokenIds
 ) -> np.ndarray:
     """Returns where records without a label have a [SEP] that is not their last, bool [N, L]."""
     is_inside_NL = np.arange(restored_NL.shape[1])[None] < filled_N[:, None] - 1
     return (restored_NL == vocabulary.separate) & is_inside_NL
 
 
-def _predicts_separator(rows: Mapping[str, np.ndarray], vocabulary: VocabularyIds) -> np.ndarray:
+def _predicts_separator(rows: Mapping[str, np.ndarray], vocabulary: TokenIds) -> np.ndarray:
     """Returns whether each record predicts a [SEP], bool [N]."""
     is_separator_NP = rows["masked_lm_ids"] == vocabulary.separate
     return (is_separator_NP & (rows["masked_lm_weights"] != 0)).any(axis=1)
@@ -377,7 +352,7 @@ def _vocabulary_faults(
     restored_NL: np.ndarray,
     filled_N: np.ndarray,
     a_N: np.ndarray,
-    vocabulary: VocabularyIds,
+    vocabulary: TokenIds,
 ) -> dict[str, np.ndarray]:
     """Returns kind of fault -> bool [N], for the faults that only a vocabulary shows."""
     row_N = np.arange(len(restored_NL))
@@ -400,11 +375,11 @@ def _vocabulary_faults(
     }
 
 
-def _beyond(ids_NS: np.ndarray, vocabulary: VocabularyIds) -> np.ndarray:
+def _beyond(ids_NS: np.ndarray, vocabulary: TokenIds) -> np.ndarray:
     """Returns whether each row has an id that the vocabulary lacks, bool [N]."""
-    if ids_NS.min(initial=0) >= 0 and ids_NS.max(initial=0) < vocabulary.size:
+    if ids_NS.min(initial=0) >= 0 and ids_NS.max(initial=0) < len(vocabulary.is_reserved):
         return np.zeros(len(ids_NS), bool)
-    return ((ids_NS < 0) | (ids_NS >= vocabulary.size)).any(axis=1)
+    return ((ids_NS < 0) | (ids_NS >= len(vocabulary.is_reserved))).any(axis=1)
 
 
 def _vocabulary_counts(
@@ -412,12 +387,12 @@ def _vocabulary_counts(
     hidden_K: np.ndarray,
     label_K: np.ndarray,
     is_filled_NL: np.ndarray,
-    vocabulary: VocabularyIds,
+    vocabulary: TokenIds,
 ) -> dict[str, int]:
     is_same_K = hidden_K == label_K
     is_mask_K = ~is_same_K & (hidden_K == vocabulary.mask)
     other_K = hidden_K[~is_same_K & ~is_mask_K]
-    other_K = other_K[(other_K >= 0) & (other_K < vocabulary.size)]
+    other_K = other_K[(other_K >= 0) & (other_K < len(vocabulary.is_reserved))]
     return {
         "with_vocabulary": len(restored_NL),
         "hidden_as_mask": int(np.count_nonzero(is_mask_K)),

@@ -9,9 +9,10 @@ from typing import Any
 
 from beambert.console import ProgressTally
 from beambert.io import open_file
+from beambert.pipelines.pretraining.masks import TokenIds
+from beambert.pipelines.records.batches import CorruptRecordsError
 from beambert.pipelines.records.contract import INFO_FILE, NONE, label_words
 from beambert.pipelines.records.reading import (
-    CorruptRecordsError,
     HashedFile,
     RecordFeatures,
     count_decoded,
@@ -23,7 +24,6 @@ from beambert.pipelines.records.statistics import (
     HashCounts,
     RecordStatistics,
     SampledRecord,
-    VocabularyIds,
     count_hashes,
     decode_record,
     figures,
@@ -114,7 +114,7 @@ class Findings:
 def examine_file(
     path: str,
     features: RecordFeatures | None,
-    vocabulary: VocabularyIds | None,
+    vocabulary: TokenIds | None,
     limit: int,
     progress: ProgressTally,
     table: TokenTable | None,

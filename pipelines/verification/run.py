@@ -23,7 +23,7 @@ from beambert.io import (
     write_bytes,
 )
 from beambert.pipelines.metrics import total_of
-from beambert.pipelines.records.statistics import VocabularyIds
+from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.running import (
     check_beginning,
     check_reachable,
@@ -45,10 +45,9 @@ from beambert.pipelines.verification.folders import FoundFolder, find_folders
 from beambert.pipelines.verification.job import (
     JSON_FILE,
     OUTPUT_ENDING,
-    PAGE_FILE,
     VerificationJob,
 )
-from beambert.pipelines.verification.report import render, summarize
+from beambert.pipelines.verification.report import summarize
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -71,33 +70,21 @@ def verify_records(
     output = path_for_workers(choose_output(job.inputs, job.output), options)
     check_reachable(options, inputs=job.inputs, output=output)
     job = dataclasses.replace(job, inputs=inputs, output=output)
-    report, page = (os.path.join(output, name) for name in (JSON_FILE, PAGE_FILE))
+    report = os.path.join(output, JSON_FILE)
     with folders_held([output], "--output"):
-        return _verify(job, folders, report, page, options)
-
-
-def _verify(
-    job: VerificationJob,
-    folders: Sequence[FoundFolder],
-    report: str,
-    page: str,
-    options: "PipelineOptions",
-) -> dict[str, Any]:
-    delete_quietly([report, page])  # if this run fails, an earlier report must not be left
-    total_bytes = sum(size for folder in folders for size in folder.files.values())
-    count = sum(len(folder.files) for folder in folders)
-    print(f"{counted(count, 'file')}, {size(total_bytes)}", flush=True)
-    run_job(
-        lambda pipeline, folder: pipeline | VerifyRecords(job, folder, folders),
-        options,
-        describe_bytes("verifying", "instances", total_bytes),
-        total_bytes / 1e6,
-        "MB",
-    )
-    result = read_object(report, flag="--output")
-    write_bytes(page, render(result).encode())
-    print(summarize(result))
-    print(f"Report: {page}")
+        delete_quietly([report])  # if this run fails, an earlier report must not be left
+        total_bytes = sum(size for folder in folders for size in folder.files.values())
+        count = sum(len(folder.files) for folder in folders)
+        print(f"{counted(count, 'file')}, {size(total_bytes)}", flush=True)
+        run_job(
+            lambda pipeline, folder: pipeline | VerifyRecords(job, folder, folders),
+            options,
+            describe_bytes("verifying", "instances", total_bytes),
+            total_bytes / 1e6,
+            "MB",
+        )
+        result = read_object(report, flag="--output")
+    print(f"{summarize(result)}\nReport: {report}")
     return result
 
 
@@ -116,11 +103,7 @@ def choose_output(inputs: Sequence[str], output: str | None) -> str:
         is_nameless = os.path.basename(inputs[0].rstrip("/")) in ("", ".", "..")
         output = (os.path.abspath(inputs[0]) if is_nameless else inputs[0]).rstrip("/")
         output += OUTPUT_ENDING
-    foreign = [
-        name
-        for name in list_folder(output)
-        if name not in (JSON_FILE, PAGE_FILE) and not is_temporary(name)
-    ]
+    foreign = [name for name in list_folder(output) if name != JSON_FILE and not is_temporary(name)]
     if foreign:
         raise InputError(
             f"--output={output}: already holds something else ({foreign[0]} …); name another folder"
@@ -215,7 +198,7 @@ class ExamineFile(beam.DoFn):
         vocabularies = [folder.vocabulary for folder in self._folders]
         # Most folders share one, see `find_folders`.
         distinct = {id(each): each for each in vocabularies if each}
-        ids = {key: VocabularyIds.of(each) for key, each in distinct.items()}
+        ids = {key: TokenIds.of(each) for key, each in distinct.items()}
         tables = {key: TokenTable.of(each) for key, each in distinct.items()}
         self._ids = [ids.get(id(each)) for each in vocabularies]
         self._tables = [tables.get(id(each)) for each in vocabularies]

@@ -4,10 +4,10 @@ import pathlib
 
 import tensorflow as tf
 
+from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.records.reading import count_decoded, decode_rows, find_features
 from beambert.pipelines.records.statistics import (
     RecordStatistics,
-    VocabularyIds,
     count_hashes,
     restore_ids,
 )
@@ -35,7 +35,7 @@ PACKED = {
 }
 
 # 0 [PAD], 1 [UNK], 2 [CLS], 3 [SEP], 4 [MASK], 5 [unused0], 6 and on words
-IDS = VocabularyIds.of(Vocabulary((*SPECIAL_TOKENS, "[unused0]", *map(str, range(6, 40)))))
+IDS = TokenIds.of(Vocabulary((*SPECIAL_TOKENS, "[unused0]", *map(str, range(6, 40)))))
 
 
 def changed(of=RECORD, **features) -> dict:

@@ -22,6 +22,7 @@ from support.record_files import (
 )
 
 from beambert.errors import InputError
+from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.records.contract import (
     MASK_PARAMETERS,
     PREDICTION_FEATURES,
@@ -43,7 +44,6 @@ from beambert.pipelines.records.statistics import (
     HashCounts,
     MadeWith,
     RecordStatistics,
-    VocabularyIds,
     count_records,
     decode_record,
     figures,
@@ -71,7 +71,7 @@ def golden():
 
 @pytest.fixture(scope="module")
 def golden_ids(golden):
-    return VocabularyIds.of(Vocabulary(tuple(golden["vocabulary"])))
+    return TokenIds.of(Vocabulary(tuple(golden["vocabulary"])))
 
 
 def statistics_of_original(ids):

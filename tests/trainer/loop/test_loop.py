@@ -207,7 +207,7 @@ def test_records_damaged_on_the_disk_are_one_sentence(records_folder, tmp_path):
         data[len(data) // 2] ^= 255
         path.write_bytes(data)
     trainer = make_trainer(lambda: Words(rate=0), NextSentenceObjective((32,)))
-    with pytest.raises(InputError, match="corrupted record at .*`beambert verify`") as caught:
+    with pytest.raises(InputError, match="damaged in .*record .*`beambert verify`") as caught:
         trainer.evaluate(trainer.engine.distribute(lambda _: evaluation_batches(records, BATCH)))
     assert "\n" not in str(caught.value)
 
