@@ -2,13 +2,11 @@
 
 import contextlib
 import copy
-import difflib
 import functools
 import importlib.metadata
 import logging
 import os
 import re
-import socket
 import sys
 import threading
 import time
@@ -46,8 +44,6 @@ SHARING_ENVIRONMENTS = ("PROCESS", "EXTERNAL")
 
 # Output folders and files that the transforms of a pipeline make.
 _OUTPUTS: "weakref.WeakKeyDictionary[Pipeline, set[str]]" = weakref.WeakKeyDictionary()
-# Time to wait for a job server that runs already; Beam waits for five minutes.
-_SECONDS_TO_ANSWER = 20.0
 # Log levels of libraries while a job runs on this machine; "" stands for all other libraries.
 _QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
     ("apache_beam", "tensorflow", "absl"), logging.CRITICAL
@@ -86,11 +82,11 @@ def beam_options(
     # DirectRunner would first try to download another runner.
     given = standard.runner or "FnApiRunner"
     known = {each.lower(): each for each in StandardOptions.KNOWN_RUNNER_NAMES}
-    near = difflib.get_close_matches(given.lower(), known, 1)
     whole = {given.lower(), f"{given.lower()}runner"} & known.keys()
     if not whole and "." not in given:  # One of others has a module.
-        remedy = f"did you mean {known[near[0]]}?" if near else f"name one of {[*known.values()]}"
-        raise InputError(f"--runner={given}: Beam has no such runner; {remedy}")
+        raise InputError(
+            f"--runner={given}: Beam has none; name one of {', '.join(known.values())}"
+        )
     standard.runner = known[whole.pop()] if whole else given
     return result
 
@@ -286,7 +282,6 @@ def run_job(
         if has_local_workers(options):
             folder = stack.enter_context(ProgressDisplay(describe)).folder
             stack.enter_context(quiet_libraries())
-        _check_job_server(options)
         stack.enter_context(_beam_contained())
         _run(build, options, folder)
         seconds = time.monotonic() - started
@@ -333,38 +328,16 @@ def plain_errors() -> Iterator[None]:
                 "--direct_num_workers: a worker was killed, did not start or ran out of memory; "
                 "run the same command again, with fewer workers if memory ran out"
             )
-        if found is None and (full := re.search(r"\[Errno (?:28|122)\] ([\w ]+)", str(error))):
+        # Without space, over a quota, a broken disk, a lost network file system.
+        errors = r"\[Errno (?:28|122|5|116)\] ([\w/ ]+)"
+        if found is None and (failed := re.search(errors, str(error))):
             found = InputError(
-                f"--output: cannot be written ({full[1].strip()}); free some, or choose another"
-            )
-        if found is None and (broken := re.search(r"\[Errno (?:5|116)\] ([\w/ ]+)", str(error))):
-            found = InputError(
-                f"a file cannot be read or written ({broken[1].strip()}); check the disk"
+                f"--output: cannot be written, or an input read ({failed[1].strip()}); check the "
+                "disk"
             )
         if found is None:
             raise
         raise found from error
-
-
-def _check_job_server(options: "PipelineOptions") -> None:
-    """Checks that a job server that runs already answers.
-
-    Raises:
-      InputError: it doesn't.
-    """
-    from apache_beam.options.pipeline_options import PortableOptions
-
-    endpoint = options.view_as(PortableOptions).job_endpoint
-    if not endpoint or endpoint == "embed":
-        return
-    host, _, port = endpoint.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_ANSWER).close()
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"--job_endpoint={endpoint}: no job server answers there ({error}); start it, or name "
-            "the host and the port that it has"
-        ) from error
 
 
 @contextlib.contextmanager
