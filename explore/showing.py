@@ -464,10 +464,8 @@ class Records(Settings):
         Raises:
           InputError: the file is damaged.
         """
-        from beambert.pipelines.records.reading import (
-            CorruptRecordsError,
-            decode_rows,
-        )
+        from beambert.pipelines.records.batches import read_file
+        from beambert.pipelines.records.reading import decode_rows
         from beambert.pipelines.records.statistics import as_record
 
         folders = list(material.folders.values())
@@ -475,11 +473,7 @@ class Records(Settings):
         names = list(folder.files)
         number = min(self.file, len(names))
         name, first = names[number - 1], self.record - 1
-        try:
-            with open(name, "rb") as file:
-                records = list(itertools.islice(read_frames(file), first, first + RECORDS))
-        except CorruptRecordsError as error:
-            raise InputError(f"{name}: {error}") from error
+        records = list(itertools.islice(read_file(name, first), RECORDS))
         rows, faults = decode_rows(records, folder.features)
         parts = [
             _record(as_record(rows, row, name, first + row + 1), folder)
