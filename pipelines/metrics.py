@@ -1,13 +1,10 @@
-"""What the workers of a job count: totals, and counts for the command."""
+"""Totals of what the workers of a job count."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import apache_beam as beam
-
-from beambert import io
 
 T = TypeVar("T")
 
@@ -36,36 +33,3 @@ def add_counts(counts: Iterable[Mapping[str, Any]]) -> Counter[str]:
     for each in counts:
         total.update(each)
     return total
-
-
-# Counts that workers write for the command. Beam promises committed metrics on some runners only,
-# and others count elements that were tried twice.
-_COUNTS_FILE = f"{io.TEMPORARY_PREFIX}counts"
-
-
-class WriteCounts(beam.PTransform):
-    """Writes a dict of counts, the only element, to the output folder of the job."""
-
-    def __init__(self, output: str):
-        """Takes the path of the folder."""
-        super().__init__()
-        self._path = f"{output}/{_COUNTS_FILE}"
-
-    def expand(self, counts: beam.PCollection[dict[str, int]]) -> beam.PCollection[None]:
-        """Adds the step."""
-        return counts | beam.Map(
-            lambda counts, path: io.write_bytes(path, json.dumps(counts).encode()),
-            self._path,
-        ).with_output_types(None)
-
-
-def take_counts(output: str) -> dict[str, int]:
-    """Returns the counts that `WriteCounts` wrote to a folder, and deletes their file.
-
-    Raises:
-      InputError: the file cannot be read.
-    """
-    path = f"{output}/{_COUNTS_FILE}"
-    counts = io.read_object(path, flag="--output", remedy="give the same command again")
-    io.delete_quietly([path])
-    return counts

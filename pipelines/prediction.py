@@ -21,7 +21,7 @@ from beambert.model_files import NOT_TO_USE, model_sha256
 from beambert.pipelines import input_files
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
 from beambert.pipelines.input_files import InputFile, match_inputs
-from beambert.pipelines.metrics import WriteCounts, add_counts, take_counts
+from beambert.pipelines.metrics import add_counts
 from beambert.pipelines.running import (
     SHUFFLING_RUNNERS,
     check_reachable,
@@ -53,6 +53,8 @@ CUT = "cut"
 # Rejects that are whole files, or the rest of a file that cannot be read to its end.
 FILES = "files"
 INFO_FILE = "info.json"
+# The counts of info.json.
+COUNTS = ("answers", "rejects", FILES, CUT)
 # The flags behind the values that decide the answers.
 FLAGS_OF = (
     {
@@ -441,7 +443,7 @@ def _answer(
         reachable = send_model(model, sent)
         run_job(
             lambda pipeline, folder: write_answers(
-                pipeline | Predict(job, folder, reachable), output
+                pipeline | Predict(job, folder, reachable), output, identity
             ),
             options,
             describe_bytes("answering", "rows", total_bytes),
@@ -450,20 +452,16 @@ def _answer(
         )
     remedy = "wait until nothing writes to it, then delete --output or choose another"
     input_files.check_unchanged(inputs, job.input, remedy)
-    found = take_counts(output)
-    files, cut = found.get(FILES, 0), found.get(CUT, 0)
-    if cut:
+    counts = io.read_object(f"{output}/{INFO_FILE}", *COUNTS, flag="--output")
+    if counts[CUT]:
         print(
-            f"warning: {counted(cut, 'text')} or more lost the end: {model.training['kind']} was "
-            f"trained on {model.training['max_seq_length']} tokens; divide long texts, or train "
-            "with a greater --max_seq_length or --max_windows"
+            f"warning: {counted(counts[CUT], 'text')} or more lost the end: "
+            f"{model.training['kind']} was trained on {model.training['max_seq_length']} tokens; "
+            "divide long texts, or train with a greater --max_seq_length or --max_windows"
         )
-    rejects = found.get(REJECTS, 0) + files
-    counts = {"answers": found.get(PART, 0), "rejects": rejects, FILES: files, CUT: cut}
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
-    io.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
-    return counts
+    return {name: counts[name] for name in COUNTS}
 
 
 def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
@@ -480,26 +478,27 @@ def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
         reason = f"none of {rejects:,} rows could be answered ({first['reason']})"
     for prefix in (f"{PART}-", f"{REJECTS}-"):
         io.delete_prefixed(output, prefix)
+    io.delete_quietly([f"{output}/{INFO_FILE}"])
     raise InputError(f"--input: {reason}; correct the files or the flags")
 
 
-def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> None:
-    """Adds the steps that write answers and rejects to separate files, and how many there are.
+def write_answers(
+    answers: beam.PCollection[dict[str, Any]], output: str, about: Mapping[str, Any]
+) -> None:
+    """Adds the steps that write answers and rejects to separate files, and then info.json.
 
     Beam's own sink of text would take the path of the output for a pattern.
+
+    Args:
+      answers: the answers.
+      output: path of the folder.
+      about: what info.json has besides the counts.
     """
     written = answers | "Write" >> beam.ParDo(WriteRows(output))
-    names = written | "Names" >> beam.Map(lambda bundle: bundle[0])
-    _ = (
-        written
-        | "Counts" >> beam.Map(lambda bundle: bundle[1])
-        | "Total" >> beam.CombineGlobally(add_counts)
-        | "Write counts" >> WriteCounts(output)
-    )
     _ = (
         answers.pipeline
         | "Once" >> beam.Create([output])
-        | "Rename" >> beam.Map(_rename_parts, beam.pvalue.AsList(names))
+        | "Finish" >> beam.Map(_finish, about, beam.pvalue.AsList(written))
     )
 
 
@@ -535,14 +534,22 @@ class WriteRows(beam.DoFn):
         yield WindowedValue((paths, dict(self._counts)), window.max_timestamp(), [window])
 
 
-def _rename_parts(output: str, bundles: Sequence[Mapping[str, str]]) -> None:
+def _finish(
+    output: str,
+    about: Mapping[str, Any],
+    bundles: Sequence[tuple[Mapping[str, str], Mapping[str, int]]],
+) -> None:
     """Gives the files of all bundles their names; a worker that does it again changes nothing."""
     for name in (PART, REJECTS):
-        paths = sorted(bundle[name] for bundle in bundles if name in bundle)
+        paths = sorted(paths[name] for paths, _ in bundles if name in paths)
         for number, path in enumerate(paths):
             final = f"{output}/{name}-{number:05d}-of-{len(paths):05d}.jsonl"
             if not io.exists(final):
                 io.move(path, final)
+    found = add_counts(counts for _, counts in bundles)
+    counts = (found[PART], found[REJECTS] + found[FILES], found[FILES], found[CUT])
+    info = {**about, **dict(zip(COUNTS, counts, strict=True))}
+    io.write_bytes(f"{output}/{INFO_FILE}", json.dumps(info, indent=1).encode())
 
 
 def _kind_of(row: dict[str, Any]) -> str:

@@ -189,7 +189,7 @@ def test_nothing_that_can_be_answered(classifier, tmp_path):
     (tmp_path / "a.csv").write_text("body\ngood\nbad\n")
     more = ["--text_columns=text"]
     # It isn't said of each row of a table.
-    with pytest.raises(InputError, match=r"none of 1 rows .*a\.csv: has no column 'text'"):
+    with pytest.raises(InputError, match=r"none of 1 rows .*a\.csv, line 2: has no column 'text'"):
         run(classifier, tmp_path / "out", tmp_path / "a.csv", more=more)
     # The corrected command may have the folder.
     answers, rejects = run(
