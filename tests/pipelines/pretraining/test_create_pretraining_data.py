@@ -53,24 +53,6 @@ class TestFinishedFolder:
             assert source["path"] == str(corpus_file)
             assert source["bytes"] == corpus_file.stat().st_size
 
-    def test_records_have_the_features_of_the_original(self, records):
-        path = str(records / "part-00000-of-00003.tfrecord")
-        (record,) = tf.data.TFRecordDataset(path).take(1).as_numpy_iterator()
-        features = tf.train.Example.FromString(record).features.feature
-        lengths = {
-            name: len(value.int64_list.value) or len(value.float_list.value)
-            for name, value in features.items()
-        }
-        assert lengths == {
-            "input_ids": 32,
-            "input_mask": 32,
-            "segment_ids": 32,
-            "masked_lm_positions": 5,
-            "masked_lm_ids": 5,
-            "masked_lm_weights": 5,
-            "next_sentence_labels": 1,
-        }
-
     def test_again_is_nothing_to_do(self, capsys, records, corpus_file, vocab_file):
         before = {path: path.stat().st_mtime_ns for path in records.rglob("*") if path.is_file()}
         flags = [f"--input={corpus_file}", "--num_shards=3", "--eval_fraction=0.25"]
