@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import kind_of
-from beambert.pipelines.tasks.kind import LABEL, LENGTH, PREDICTION, Outcomes
 from beambert.pipelines.tasks.metrics import METRICS
-from beambert.pipelines.tasks.task import Example, Task
+from beambert.pipelines.tasks.task import LABEL, LENGTH, PREDICTION, Example, Outcomes, Task
 
 if TYPE_CHECKING:
     from tensorflow_model_analysis.proto import config_pb2, validation_result_pb2

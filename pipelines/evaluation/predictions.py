@@ -18,9 +18,8 @@ from beambert.pipelines.evaluation.measures import (
 from beambert.pipelines.input_files import StoredValue, store_values
 from beambert.pipelines.running import describe_examples, run_job
 from beambert.pipelines.tasks.declarations import kind_of
-from beambert.pipelines.tasks.kind import Record, Row, encode_record
 from beambert.pipelines.tasks.saved_models import Model, load
-from beambert.pipelines.tasks.task import Example, Task
+from beambert.pipelines.tasks.task import Example, Record, Row, Task, encode_record
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

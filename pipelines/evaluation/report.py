@@ -14,8 +14,8 @@ from beambert.pipelines.evaluation.measures import (
     written,
 )
 from beambert.pipelines.tasks.declarations import kind_of
-from beambert.pipelines.tasks.kind import Mistake, Record, excerpt
 from beambert.pipelines.tasks.metrics import METRICS
+from beambert.pipelines.tasks.task import Mistake, Record, excerpt
 from beambert.report import (
     BAD,
     GOOD,

@@ -37,15 +37,17 @@ from beambert.pipelines.evaluation.measures import (
 from beambert.pipelines.running import on_this_machine, plain_errors
 from beambert.pipelines.task_jobs import EvaluationJob
 from beambert.pipelines.tasks.find_model import find_model
-from beambert.pipelines.tasks.kind import (
+from beambert.pipelines.tasks.reading import has_split, read_file, sha256_of
+from beambert.pipelines.tasks.saved_models import Model, fetch, send_model, worker_folder
+from beambert.pipelines.tasks.task import (
     PREDICTIONS_FOLDER,
+    TRAIN,
+    Example,
     Outcomes,
     Record,
     Row,
+    Task,
 )
-from beambert.pipelines.tasks.reading import has_split, read_file, sha256_of
-from beambert.pipelines.tasks.saved_models import Model, fetch, send_model, worker_folder
-from beambert.pipelines.tasks.task import TRAIN, Example, Task
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -13,7 +13,7 @@ from tensorflow_model_analysis.proto import config_pb2
 
 from beambert.pipelines.evaluation.measures import Measures, Requirement, intervals, slice_feature
 from beambert.pipelines.tasks.declarations import kind_of
-from beambert.pipelines.tasks.kind import Record
+from beambert.pipelines.tasks.task import Record
 
 _COUNT, _LOW, _HIGH = "example_count", "_low_95", "_high_95"
 # Ending of a metric whose value is 1 if another metric says nothing about the slice.

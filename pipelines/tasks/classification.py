@@ -11,15 +11,6 @@ from numpy.typing import NDArray
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks import metrics
-from beambert.pipelines.tasks.kind import (
-    ArrayOutcomes,
-    Mistake,
-    Record,
-    Slices,
-    check_finite,
-    column,
-    text_of,
-)
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
@@ -28,7 +19,16 @@ from beambert.pipelines.tasks.table_task import (
     check_name,
     several,
 )
-from beambert.pipelines.tasks.task import ExampleFile
+from beambert.pipelines.tasks.task import (
+    ArrayOutcomes,
+    ExampleFile,
+    Mistake,
+    Record,
+    Slices,
+    check_finite,
+    column,
+    text_of,
+)
 
 # Times that the most frequent label may be as frequent as the rarest one without advice.
 _UNEVEN = 10

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from beambert.pipelines.tasks.kind import Record, Row
 from beambert.pipelines.tasks.metrics import best_of
 from beambert.pipelines.tasks.saved_models import Model, check_signature
 from beambert.pipelines.tasks.table_task import tokens_of
 from beambert.pipelines.tasks.task import (
     LATE_INTERACTION,
     Example,
+    Record,
+    Row,
     TaskFeatures,
 )
 from beambert.pipelines.tasks.vectors import (

@@ -12,13 +12,6 @@ from numpy.typing import NDArray
 
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.classification import LabelledTextTask, word_probabilities
-from beambert.pipelines.tasks.kind import (
-    ArrayOutcomes,
-    Mistake,
-    Record,
-    check_finite,
-    text_of,
-)
 from beambert.pipelines.tasks.metrics import precision_recall_f1, scores_by_name
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
@@ -28,6 +21,13 @@ from beambert.pipelines.tasks.table_task import (
     several,
 )
 from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.task import (
+    ArrayOutcomes,
+    Mistake,
+    Record,
+    check_finite,
+    text_of,
+)
 
 # A label applies if its probability is greater. The sigmoid is there where the logit is 0, as in
 # scikit-learn's decision functions.

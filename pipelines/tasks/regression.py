@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks import metrics
-from beambert.pipelines.tasks.kind import (
+from beambert.pipelines.tasks.metrics import random_order_scores, relevance_scores, text_id
+from beambert.pipelines.tasks.saved_models import Model
+from beambert.pipelines.tasks.table_task import (
+    TableTask,
+    TextExample,
+)
+from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.task import (
+    RERANK,
     ArrayOutcomes,
     Mistake,
     Outcomes,
@@ -21,14 +29,6 @@ from beambert.pipelines.tasks.kind import (
     column,
     text_of,
 )
-from beambert.pipelines.tasks.metrics import random_order_scores, relevance_scores, text_id
-from beambert.pipelines.tasks.saved_models import Model
-from beambert.pipelines.tasks.table_task import (
-    TableTask,
-    TextExample,
-)
-from beambert.pipelines.tasks.tables import BadRow
-from beambert.pipelines.tasks.task import RERANK
 
 
 def _is_number(text: str) -> bool:

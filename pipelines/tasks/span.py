@@ -9,16 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from beambert.pipelines.tasks.kind import (
-    PREDICTION,
-    ArrayOutcomes,
-    Mistake,
-    Record,
-    Row,
-    Slices,
-    column,
-    excerpt,
-)
 from beambert.pipelines.tasks.saved_models import (
     ID_INPUTS,
     Model,
@@ -26,7 +16,20 @@ from beambert.pipelines.tasks.saved_models import (
     check_task,
 )
 from beambert.pipelines.tasks.squad import Question, read_questions, score
-from beambert.pipelines.tasks.task import DEFAULT_SPAN_LENGTH, SPAN, ExampleFile, Task
+from beambert.pipelines.tasks.task import (
+    DEFAULT_SPAN_LENGTH,
+    PREDICTION,
+    SPAN,
+    ArrayOutcomes,
+    ExampleFile,
+    Mistake,
+    Record,
+    Row,
+    Slices,
+    Task,
+    column,
+    excerpt,
+)
 from beambert.pipelines.tasks.windows import SquadPredictions
 
 NO_ANSWER_REASON = "has no answer that is in its context"

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from beambert.pipelines.tasks.kind import Record, Row
 from beambert.pipelines.tasks.metrics import best_of
 from beambert.pipelines.tasks.saved_models import Model
-from beambert.pipelines.tasks.task import SPARSE
+from beambert.pipelines.tasks.task import SPARSE, Record, Row
 from beambert.pipelines.tasks.vectors import RankingOutcomes, RetrievalTask, text_ids_of
 
 if TYPE_CHECKING:

@@ -13,11 +13,6 @@ from numpy.typing import NDArray
 from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.kind import (
-    Mistake,
-    Outcomes,
-    Record,
-)
 from beambert.pipelines.tasks.metrics import precision_recall_f1, scores_by_name
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
@@ -30,6 +25,9 @@ from beambert.pipelines.tasks.task import (
     NO_LABEL,
     TAGGING,
     ExampleFile,
+    Mistake,
+    Outcomes,
+    Record,
     Task,
     TaskFeatures,
     Texts,

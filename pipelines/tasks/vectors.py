@@ -10,15 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.kind import (
-    ArrayOutcomes,
-    Mistake,
-    Record,
-    Row,
-    check_finite,
-    column,
-    excerpt,
-)
 from beambert.pipelines.tasks.metrics import (
     best_by_vectors,
     commonest,
@@ -32,8 +23,15 @@ from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
     EMBEDDING,
     SIMILARITY,
+    ArrayOutcomes,
+    Mistake,
+    Record,
+    Row,
     TaskFeatures,
     Texts,
+    check_finite,
+    column,
+    excerpt,
 )
 from beambert.saved_models import call_on_texts
 

@@ -20,10 +20,9 @@ from beambert.model.config import EncoderConfig
 from beambert.model.families.family import SEQUENCE_CLASSIFICATION
 from beambert.pipelines.tasks.classification import loss_weights
 from beambert.pipelines.tasks.declarations import kind_of
-from beambert.pipelines.tasks.kind import Outcomes
 from beambert.pipelines.tasks.reading import read_splits
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
-from beambert.pipelines.tasks.task import DEV, TRAIN, Task, TaskFeatures
+from beambert.pipelines.tasks.task import DEV, TRAIN, Outcomes, Task, TaskFeatures
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.loop.objectives import Features, Objective, Sums, Tensor, example_weights

@@ -23,8 +23,8 @@ from beambert.pipelines.evaluation import predictions, run
 from beambert.pipelines.evaluation.measures import changes, measures_of, words_note
 from beambert.pipelines.tasks import declarations, saved_models
 from beambert.pipelines.tasks.find_model import find_model
-from beambert.pipelines.tasks.kind import Row
 from beambert.pipelines.tasks.table_task import TextExample
+from beambert.pipelines.tasks.task import Row
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model
 data = small_evaluation.data

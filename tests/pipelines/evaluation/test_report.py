@@ -8,7 +8,7 @@ from beambert.pipelines.evaluation import report
 from beambert.pipelines.evaluation.report import worst_mistakes
 from beambert.pipelines.tasks.classification import ClassOutcomes
 from beambert.pipelines.tasks.declarations import KINDS
-from beambert.pipelines.tasks.kind import excerpt
+from beambert.pipelines.tasks.task import excerpt
 from beambert.pipelines.tasks.vectors import CosineOutcomes, VectorExample
 
 

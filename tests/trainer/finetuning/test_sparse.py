@@ -12,9 +12,9 @@ from beambert.cli import run
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.find_model import find_model
-from beambert.pipelines.tasks.kind import Row
 from beambert.pipelines.tasks.saved_models import load
 from beambert.pipelines.tasks.sparse import best_by_tokens
+from beambert.pipelines.tasks.task import Row
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.trainer import model_folders
