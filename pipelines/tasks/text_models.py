@@ -17,9 +17,7 @@ from beambert.pipelines.tasks.task import CHOICE, FIRST_PIECES, SPAN, TAGGING
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.windows import (
     CERTAIN,
-    DecodingParameters,
     SquadPredictions,
-    WindowParameters,
     Windows,
     decode,
     make_windows,
@@ -116,9 +114,9 @@ class TextModel:
 
     def decoded(self, questions: Sequence[Question]) -> SquadPredictions:
         """Returns the answers to questions."""
-        windows = make_windows(questions, self._offsets, WindowParameters.of_length(self._length))
+        windows = make_windows(questions, self._offsets, self._length)
         logits = self._window_logits(windows)
-        return decode(questions, windows, *logits, self._allows_no_answer, DecodingParameters())
+        return decode(questions, windows, *logits, self._allows_no_answer)
 
     def _window_logits(self, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
         """Returns the logits of starts and ends, float32 [windows, L]."""

@@ -26,43 +26,12 @@ if TYPE_CHECKING:
 SPECIAL_TOKENS = 3
 # Start and end position in a window without the answer: the position of [CLS].
 NO_ANSWER = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class WindowParameters:
-    """The size of windows; names and defaults are those of the original script's flags.
-
-    Attributes:
-      max_seq_length: greatest number of tokens in a window.
-      doc_stride: number of word pieces from the start of one window to the start of the next.
-      max_query_length: greatest number of word pieces of a question; the rest is cut off.
-    """
-
-    max_seq_length: int = 384
-    doc_stride: int = 128
-    max_query_length: int = 64
-
-    def __post_init__(self) -> None:
-        """Refuses windows that have no room for a context.
-
-        Raises:
-          InputError: the windows are too short.
-          ValueError: another field is less than 1.
-        """
-        if min(self.max_query_length, self.doc_stride) < 1:
-            raise ValueError(f"{self}: max_query_length and doc_stride must be at least 1")
-        least = self.max_query_length + SPECIAL_TOKENS + 1
-        if self.max_seq_length < least:
-            raise InputError(
-                f"--max_seq_length={self.max_seq_length}: leaves no room for a context beside a "
-                f"question of {self.max_query_length} tokens; give {least} or more"
-            )
-
-    @classmethod
-    def of_length(cls, max_seq_length: int) -> "WindowParameters":
-        """Returns the original's defaults, with smaller values for short windows."""
-        third = max_seq_length // 3
-        return cls(max_seq_length, min(cls.doc_stride, third), min(cls.max_query_length, third))
+# Defaults of the original script's flags: number of word pieces from the start of one window to the
+# start of the next, and greatest number of those of a question, of which the rest is cut off.
+DOC_STRIDE, MAX_QUERY_LENGTH = 128, 64
+# And number of starts and of ends that are considered in a window, and of answers in an n-best
+# list; and greatest number of word pieces in an answer.
+N_BEST_SIZE, MAX_ANSWER_LENGTH = 20, 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,9 +94,22 @@ class Windows:
 def make_windows(
     questions: Sequence[Question],
     tokenizer: "OffsetTokenizer | SubwordOffsets",
-    parameters: WindowParameters,
+    max_seq_length: int,
+    doc_stride: int | None = None,
+    max_query_length: int | None = None,
 ) -> Windows:
-    """Returns the windows of all questions in order; each question has at least one."""
+    """Returns the windows of all questions in order; each question has at least one.
+
+    Args:
+      questions: the questions.
+      tokenizer: cuts texts into word pieces.
+      max_seq_length: greatest number of tokens in a window.
+      doc_stride, max_query_length: see `DOC_STRIDE`; None for the defaults, of which each is at
+        most a third of a window.
+    """
+    third = max_seq_length // 3
+    doc_stride = doc_stride or min(DOC_STRIDE, third)
+    max_query_length = max_query_length or min(MAX_QUERY_LENGTH, third)
     numbers: dict[str, int] = {}
     context_of = np.array(
         [numbers.setdefault(question.context, len(numbers)) for question in questions], np.int64
@@ -135,11 +117,11 @@ def make_windows(
     contexts = tokenizer.tokenize_batch(list(numbers))
     queries = tokenizer.tokenize_batch([question.question for question in questions])
 
-    query_lengths = np.minimum(queries.lengths, parameters.max_query_length)
+    query_lengths = np.minimum(queries.lengths, max_query_length)
     vocabulary = tokenizer.vocabulary
     more = vocabulary.separators - 1
-    room = parameters.max_seq_length - SPECIAL_TOKENS - more - query_lengths
-    steps = np.minimum(room, parameters.doc_stride)
+    room = max_seq_length - SPECIAL_TOKENS - more - query_lengths
+    steps = np.minimum(room, doc_stride)
     beyond = np.maximum(contexts.lengths[context_of] - room, 0)
     counts = 1 + -(-beyond // steps)
     owner = np.repeat(np.arange(len(questions)), counts)
@@ -264,22 +246,6 @@ CERTAIN = float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True)
-class DecodingParameters:
-    """How answers are chosen; names and defaults are those of the original script's flags.
-
-    Attributes:
-      n_best_size: number of starts and of ends that are considered in a window, and of answers in
-        an n-best list.
-      max_answer_length: greatest number of word pieces in an answer.
-      null_score_diff_threshold: null odds above which the answer is "" (v2.0).
-    """
-
-    n_best_size: int = 20
-    max_answer_length: int = 30
-    null_score_diff_threshold: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True)
 class SquadPredictions:
     """The contents of the official files, by the ids of the questions.
 
@@ -327,7 +293,8 @@ def decode(
     start_logits: np.ndarray,
     end_logits: np.ndarray,
     allows_no_answer: bool,
-    parameters: DecodingParameters,
+    n_best_size: int = N_BEST_SIZE,
+    max_answer_length: int = MAX_ANSWER_LENGTH,
 ) -> SquadPredictions:
     """Chooses the answers to questions.
 
@@ -338,8 +305,9 @@ def decode(
         the length of the longest window]; values behind the end of a window do not matter.
       end_logits: logits of each token being the last of the answer, of the same shape.
       allows_no_answer: whether "no answer" is an answer (v2.0). Its score is that of [CLS] in the
-        window where this score is least.
-      parameters: how to choose.
+        window where this score is least. The answer is "" if its score is greater than that of the
+        best answer.
+      n_best_size, max_answer_length: see `N_BEST_SIZE`.
 
     Raises:
       InputError: the logits are not finite.
@@ -350,26 +318,24 @@ def decode(
         some = range(first, min(first + _QUESTIONS_AT_A_TIME, len(questions)))
         bounds = np.searchsorted(windows.question_index, [*some, some.stop])
         indices = np.arange(bounds[0], bounds[-1])
-        ranked = _rank(windows, indices, logits, parameters.n_best_size, parameters)
+        ranked = _rank(windows, indices, logits, n_best_size, max_answer_length)
         for number, (start, end) in zip(some, itertools.pairwise(bounds), strict=True):
             question = questions[number]
             if number not in ranked:
                 # None of the best starts fits one of the best ends, so that all are tried.
                 own, most = np.arange(start, end), logits[0].shape[1]
-                ranked |= _rank(windows, own, logits, most, parameters)
+                ranked |= _rank(windows, own, logits, most, max_answer_length)
             candidates = ranked.get(number, ([], [], [], []))
             best = next(map(_Candidate, *candidates), None)
             null = _null(logits, start, end) if allows_no_answer else None
-            listed = _list_best(
-                question.context, map(_Candidate, *candidates), null, parameters.n_best_size
-            )
+            listed = _list_best(question.context, map(_Candidate, *candidates), null, n_best_size)
             n_best[question.id] = _with_probabilities(listed)
             places[question.id] = (best.start, best.end) if best else (0, 0)
             scores[question.id] = best.score if best else -math.inf
             if null is not None:
                 odds = null.score - best.start_logit - best.end_logit if best else CERTAIN
                 null_odds[question.id] = odds
-                if odds > parameters.null_score_diff_threshold:
+                if odds > 0:
                     places[question.id] = (0, 0)
             answers[question.id] = question.context[slice(*places[question.id])]
     return SquadPredictions(answers, n_best, null_odds, places, scores)
@@ -401,7 +367,7 @@ def _rank(
     indices: np.ndarray,
     logits: tuple[np.ndarray, np.ndarray],
     most: int,
-    parameters: DecodingParameters,
+    max_answer_length: int,
 ) -> dict[int, tuple[list, ...]]:
     """Returns the candidate answers of some windows by question, the best first.
 
@@ -412,7 +378,7 @@ def _rank(
       indices: int [some], indices of the windows to look at.
       logits: logits of starts and of ends of all windows, -inf in the padding.
       most: number of starts and of ends to consider in each window.
-      parameters: how to choose.
+      max_answer_length: greatest number of word pieces in an answer.
     """
     start_logits, end_logits = (logit[indices] for logit in logits)
     # Among equal logits the original takes the first, here and in the order of answers.
@@ -426,7 +392,7 @@ def _rank(
     may_end = (ends >= first) & (ends < behind)
     pieces = ends[:, None, :] - starts[:, :, None] + 1
     is_answer = may_start[:, :, None] & may_end[:, None, :]
-    is_answer &= (pieces >= 1) & (pieces <= parameters.max_answer_length)
+    is_answer &= (pieces >= 1) & (pieces <= max_answer_length)
 
     row, start_rank, end_rank = np.nonzero(is_answer)
     start, end = starts[row, start_rank], ends[row, end_rank]

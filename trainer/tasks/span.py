@@ -15,9 +15,7 @@ from beambert.pipelines.tasks.squad import score
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.windows import (
-    DecodingParameters,
     SquadPredictions,
-    WindowParameters,
     Windows,
     decode,
     make_windows,
@@ -60,10 +58,9 @@ class SpanData(TaskData):
     def tokenize(self, text_features: TextFeatures) -> None:
         """Makes the features of both splits; decoding reads answers off the windows of dev."""
         tokenizer = make_offset_tokenizer(text_features.vocabulary, text_features.do_lower_case)
-        parameters = WindowParameters.of_length(text_features.max_seq_length)
 
         def windows_of(split: str) -> Windows:
-            return make_windows(self.examples[split], tokenizer, parameters)
+            return make_windows(self.examples[split], tokenizer, text_features.max_seq_length)
 
         self._dev_windows = windows_of(DEV)
         self._features = {
@@ -78,7 +75,6 @@ class SpanData(TaskData):
             outputs["start_logits"],
             outputs["end_logits"],
             self.task.allows_no_answer,
-            DecodingParameters(),
         )
 
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:

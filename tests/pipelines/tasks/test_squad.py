@@ -12,7 +12,6 @@ from support.questions import GOLDEN, ask, write
 from beambert.errors import InputError
 from beambert.pipelines.tasks.squad import Answer, Question, read_questions
 from beambert.pipelines.tasks.windows import (
-    WindowParameters,
     has_most_context,
     make_windows,
 )
@@ -147,7 +146,7 @@ class TestReading:
 class TestWindows:
     def test_original(self, tokenizer, tmp_path):
         questions = read_questions(write(tmp_path, GOLDEN["dataset"])).questions
-        windows = make_windows(questions, tokenizer, WindowParameters(**GOLDEN["parameters"]))
+        windows = make_windows(questions, tokenizer, **GOLDEN["parameters"])
         found = [
             {"question": questions[owner].id} | row
             for owner, row in zip(windows.question_index, windows_as_rows(windows), strict=True)
@@ -158,7 +157,7 @@ class TestWindows:
     def test_nothing_to_read(self, tokenizer):
         """Empty contexts and questions have a window, too."""
         questions = [ask(""), ask("\u200b", question=""), ask("river", ("river", 0), question="")]
-        rows = windows_as_rows(make_windows(questions, tokenizer, WindowParameters()))
+        rows = windows_as_rows(make_windows(questions, tokenizer, 384))
         tokens = [[GOLDEN["vocabulary"][i] for i in row["input_ids"]] for row in rows]
         assert tokens == [
             ["[CLS]", "[UNK]", "river", "[SEP]", "[SEP]"],
@@ -177,21 +176,12 @@ class TestWindows:
             Question("lost", "", context, (Answer("x", None), Answer("caf", 6)), False, ""),
             Question("lost", "", context, (Answer("x", None),), False, ""),
         ]
-        windows = make_windows(questions, tokenizer, WindowParameters())
+        windows = make_windows(questions, tokenizer, 384)
         starts, ends = windows.start_positions, windows.end_positions
         has_answer = (starts > 0).tolist()
         assert has_answer == [True, True, False, True, False]
         found = windows.characters(np.array([0, 1, 3]), starts[[0, 1, 3]], ends[[0, 1, 3]])
         assert np.transpose(found).tolist() == [[16, 21], [12, 15], [6, 9]]
-
-    def test_no_room(self):
-        with pytest.raises(InputError, match="--max_seq_length=67: .* give 68 or more"):
-            WindowParameters(max_seq_length=67)
-        with pytest.raises(ValueError, match="doc_stride=0"):
-            WindowParameters(doc_stride=0)
-        with pytest.raises(ValueError, match="max_query_length=0"):
-            WindowParameters(max_query_length=0)
-        WindowParameters(max_seq_length=68)
 
     @settings(derandomize=True, max_examples=60, deadline=None, database=None)
     @given(
@@ -205,10 +195,9 @@ class TestWindows:
     def test_every_piece_has_one_window_of_most_context(
         self, tokenizer, sizes, max_seq_length, doc_stride, query
     ):
-        parameters = WindowParameters(max_seq_length, doc_stride, query)
         # Twice the same context: windows of one question don't compete with another's.
         questions = [ask("b " * size) for size in sizes for _ in range(2)]
-        windows = make_windows(questions, tokenizer, parameters)
+        windows = make_windows(questions, tokenizer, max_seq_length, doc_stride, query)
         assert windows.lengths.max() <= max_seq_length
         counts = windows.context_lengths
         owners = np.repeat(np.arange(len(windows)), counts)

@@ -10,8 +10,6 @@ from support.questions import GOLDEN, ask, write
 from beambert.errors import InputError
 from beambert.pipelines.tasks.squad import read_questions, score
 from beambert.pipelines.tasks.windows import (
-    DecodingParameters,
-    WindowParameters,
     decode,
     has_most_context,
     make_windows,
@@ -19,7 +17,7 @@ from beambert.pipelines.tasks.windows import (
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.pipelines.tokenizers.word_pieces import OffsetTokenizer
 
-PARAMETERS = DecodingParameters(GOLDEN["n_best_size"], GOLDEN["max_answer_length"])
+PARAMETERS = GOLDEN["n_best_size"], GOLDEN["max_answer_length"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +32,7 @@ def questions(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def windows(questions, tokenizer):
-    return make_windows(questions, tokenizer, WindowParameters(**GOLDEN["parameters"]))
+    return make_windows(questions, tokenizer, **GOLDEN["parameters"])
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +43,7 @@ def logits():
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_original(version, questions, windows, logits):
     expected = GOLDEN["predictions"][version]
-    found = decode(questions, windows, *logits, version == "v2", PARAMETERS)
+    found = decode(questions, windows, *logits, version == "v2", *PARAMETERS)
     assert found.answers == expected["predictions"]
     assert found.null_odds == expected.get("null_odds", {})
     assert found.n_best.keys() == expected["n_best"].keys()
@@ -84,7 +82,7 @@ def test_all_spans(questions, windows):
         | {"question_index": windows.question_index[is_own] - 5}
     )
     expected = best_spans(few, few_windows, start_logits, end_logits, 4)
-    found = decode(few, few_windows, start_logits, end_logits, False, DecodingParameters(40, 4))
+    found = decode(few, few_windows, start_logits, end_logits, False, 40, 4)
     for question, spans in zip(few, expected, strict=True):
         ranked = sorted(spans.items(), key=lambda item: -item[1])[:40]
         entries = found.n_best[question.id]
@@ -99,36 +97,24 @@ def test_padding_does_not_count(questions, windows, logits):
     longer = np.pad(logits, ((0, 0), (0, 0), (0, 9)))
     is_padding = np.arange(longer.shape[2]) >= windows.lengths[:, None]
     rows = [np.where(is_padding, padding, longer) for padding in (-100.0, 100.0, np.nan)]
-    found = [decode(questions, windows, *pair, True, PARAMETERS) for pair in rows]
+    found = [decode(questions, windows, *pair, True, *PARAMETERS) for pair in rows]
     assert found[0] == found[1] == found[2]
 
 
 def test_questions_are_independent(questions, windows, logits, monkeypatch):
-    together = decode(questions, windows, *logits, True, PARAMETERS)
+    together = decode(questions, windows, *logits, True, *PARAMETERS)
     monkeypatch.setattr("beambert.pipelines.tasks.windows._QUESTIONS_AT_A_TIME", 2)
-    assert decode(questions, windows, *logits, True, PARAMETERS) == together
-
-
-def test_threshold(questions, windows, logits):
-    odds = decode(questions, windows, *logits, True, PARAMETERS).null_odds
-    threshold = sorted(odds.values())[7]
-    some = DecodingParameters(5, 4, null_score_diff_threshold=threshold)
-    found = decode(questions, windows, *logits, True, some)
-    assert {name for name, answer in found.answers.items() if not answer} == {
-        name for name, value in odds.items() if value > threshold
-    }
-    always = decode(questions, windows, *logits, True, DecodingParameters(5, 4, np.inf))
-    assert all(always.answers.values())
+    assert decode(questions, windows, *logits, True, *PARAMETERS) == together
 
 
 def test_characters_of_the_original_text(tokenizer):
     context = "Old  Cafe\u0301s,\nthe\u200b RIVER."
-    windows = make_windows([ask(context)], tokenizer, WindowParameters())
+    windows = make_windows([ask(context)], tokenizer, 384)
     first = windows.context_positions[0]
     start, end = np.zeros((2, 1, 30))
     # "old caf ##es , the river ."
     start[0, first + 1], end[0, first + 5] = 9, 9
-    found = decode([ask(context)], windows, start, end, False, DecodingParameters())
+    found = decode([ask(context)], windows, start, end, False)
     assert list(found.answers.values()) == ["Cafe\u0301s,\nthe\u200b RIVER"]
 
 
@@ -136,12 +122,11 @@ def test_characters_of_the_original_text(tokenizer):
 def test_starts_that_go_with_no_end(tokenizer, allows_no_answer):
     """The best of all spans is taken where those of the best starts and ends are none."""
     question = ask("river old bridge")
-    windows = make_windows([question], tokenizer, WindowParameters())
+    windows = make_windows([question], tokenizer, 384)
     first = windows.context_positions[0]
     start, end = np.zeros((2, 1, 8))
     start[0, first + 2], end[0, first] = 5, 6
-    parameters = DecodingParameters(n_best_size=1, null_score_diff_threshold=-1.0)
-    found = decode([question], windows, start, end, allows_no_answer, parameters)
+    found = decode([question], windows, start, end, allows_no_answer, n_best_size=1)
     # From the third word to the first is none, the first by itself has 0 + 6, the third 5 + 0.
     assert found.answers[question.id] == "river"
     assert found.null_odds == ({question.id: -6.0} if allows_no_answer else {})
@@ -149,17 +134,17 @@ def test_starts_that_go_with_no_end(tokenizer, allows_no_answer):
 
 def test_no_answer_comes_after_an_answer_of_the_same_score(tokenizer):
     question = ask("river")
-    windows = make_windows([question], tokenizer, WindowParameters())
-    found = decode([question], windows, *np.zeros((2, 1, 8)), True, DecodingParameters())
+    windows = make_windows([question], tokenizer, 384)
+    found = decode([question], windows, *np.zeros((2, 1, 8)), True)
     assert [entry["text"] for entry in found.n_best[question.id]] == ["river", ""]
     assert found.answers == {question.id: "river"}
 
 
 @pytest.mark.parametrize("allows_no_answer", [True, False])
 def test_nothing_to_answer_with(tokenizer, allows_no_answer):
-    windows = make_windows([ask("")], tokenizer, WindowParameters())
+    windows = make_windows([ask("")], tokenizer, 384)
     logits = np.zeros((2, 1, 384))
-    found = decode([ask("")], windows, *logits, allows_no_answer, DecodingParameters())
+    found = decode([ask("")], windows, *logits, allows_no_answer)
     assert found.answers == {"0": ""}
     entry = {"text": "", "probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}
     assert found.n_best == {"0": [entry]}
@@ -172,11 +157,11 @@ def test_logits_that_are_none(questions, windows, logits):
     broken = logits.copy()
     broken[1, 3, 2] = np.nan
     with pytest.raises(InputError, match="not numbers"):
-        decode(questions, windows, *broken, True, PARAMETERS)
+        decode(questions, windows, *broken, True, *PARAMETERS)
     with pytest.raises(ValueError, match="shape"):
-        decode(questions, windows, *logits[:, 1:], True, PARAMETERS)
+        decode(questions, windows, *logits[:, 1:], True, *PARAMETERS)
     with pytest.raises(ValueError, match="shape"):
-        decode(questions, windows, *logits[:, :, :20], True, PARAMETERS)
+        decode(questions, windows, *logits[:, :, :20], True, *PARAMETERS)
 
 
 @pytest.mark.slow
@@ -186,13 +171,13 @@ def test_perfect_logits(shared_data, file):
     name = "bert-base-uncased-vocab.txt"
     vocabulary = Vocabulary.parse((shared_data / "vocab" / name).read_bytes(), name)
     read = read_questions(shared_data / "squad" / file)
-    windows = make_windows(read.questions, OffsetTokenizer(vocabulary, True), WindowParameters())
+    windows = make_windows(read.questions, OffsetTokenizer(vocabulary, True), 384)
     start_logits, end_logits = np.random.default_rng(3).uniform(-11, -9, (2, len(windows), 384))
     rows = np.arange(len(windows))
     start_logits[rows, windows.start_positions] = 10
     end_logits[rows, windows.end_positions] = 10
     is_v2 = "v2.0" in file
-    found = decode(read.questions, windows, start_logits, end_logits, is_v2, DecodingParameters())
+    found = decode(read.questions, windows, start_logits, end_logits, is_v2)
     scores = score(read.questions, found.answers, is_v2, found.null_odds or None)
     # Others are parts of word pieces, or have more than 30 of them.
     assert scores.exact.mean() > 0.997

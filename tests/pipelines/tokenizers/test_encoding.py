@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from beambert.pipelines.tasks.squad import Answer, Question
 from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.pipelines.tasks.windows import WindowParameters, make_windows
+from beambert.pipelines.tasks.windows import make_windows
 from beambert.pipelines.tokenizers.encoding import (
     make_offset_tokenizer,
     make_tokenizer,
@@ -134,7 +134,7 @@ def test_windows_of_questions(folders, kind):
         "",
     )
     tokenizer = make_offset_tokenizer(vocabulary, lower)
-    windows = make_windows([given], tokenizer, WindowParameters(256, 64, 64))
+    windows = make_windows([given], tokenizer, 256, 64, 64)
     expected = reference_of(folders[kind]).encode(given.question, context)
     assert windows.input_ids.tolist() == expected.ids
     assert windows.segment_ids.tolist() == expected.type_ids

@@ -13,8 +13,6 @@ from beambert.pipelines.tasks.task import SPAN
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.windows import (
     CERTAIN,
-    DecodingParameters,
-    WindowParameters,
     decode,
     make_windows,
     span_features,
@@ -70,11 +68,11 @@ def test_answers_equal_those_of_the_trained_path(model, folder, vocabulary):
     loaded = task_models.load(find_model(str(folder)))
     found = call_on_texts(loaded, [question.texts() for question in questions])
     tokenizer = OffsetTokenizer(vocabulary, True)
-    windows = make_windows(questions, tokenizer, WindowParameters.of_length(LENGTH))
+    windows = make_windows(questions, tokenizer, LENGTH)
     assert np.bincount(windows.question_index).max() > 3
     features = span_features(windows)
     logits = model(PaddedBatches(features)(np.arange(len(features)), LENGTH)).numpy()
-    expected = decode(questions, windows, *np.moveaxis(logits, -1, 0), True, DecodingParameters())
+    expected = decode(questions, windows, *np.moveaxis(logits, -1, 0), True)
     answers = [answer.decode() for answer in found["answer"]]
     assert answers == list(expected.answers.values())
     spans = zip(questions, found["start"], found["end"], strict=True)
