@@ -32,9 +32,8 @@ from beambert.pipelines.evaluation import measures
 from beambert.pipelines.evaluation.measures import (
     Threshold,
     metric_names,
-    slice_title,
+    without_model,
     words_note,
-    written,
 )
 from beambert.pipelines.task_jobs import EvaluationJob
 from beambert.pipelines.tasks.flags import TaskSettings, task_of
@@ -149,27 +148,15 @@ def main(argv: Sequence[str]) -> None:
 
 
 def summary(metrics: dict[str, Any], output: str) -> str:
-    """Returns the table and the verdict that the command prints."""
-    names = metrics["metrics"]
-    widths = {name: max(10, len(METRICS[name].title) + 2) for name in names}
-    titles = [f"{METRICS[name].title:>{width}}" for name, width in widths.items()]
-    titles.insert(1, f"{'95 % interval':>20}")
-    lines = [f"{'':<32}{'examples':>9}" + "".join(titles)]
-    lines.append(_summary_line("overall", metrics["overall"], widths))
-    for name, parts in metrics["slices"].items():
-        lines += [_summary_line(slice_title(name, v), part, widths) for v, part in parts.items()]
-    constant = metrics["constant_answers"][names[0]]
-    always = f"always {constant['answer']!r}"
-    score = f"{constant['score']:>{widths[names[0]]}.4f}"
-    lines += [
-        f"{always:<32.32}{metrics['examples']:>9}{score}",
-        f"The best answer to these examples without a model is {always}.",
-    ]
-    if words := metrics["words"]:
-        scores = [f"{words['scores'][name]:>{width}.4f}" for name, width in widths.items()]
-        scores.insert(1, " " * 20)
-        lines.insert(-1, f"{words['model']:<32.32}{metrics['examples']:>9}" + "".join(scores))
-    lines.append("")
+    """Returns the metrics over all examples and the verdict, as the command prints them."""
+    overall, first = metrics["overall"], metrics["metrics"][0]
+    lines = []
+    for name in metrics["metrics"]:
+        low, high = overall["intervals_95"][name]
+        title = METRICS[name].title
+        lines.append(f"{title} {overall[name]:.4f}, 95 % interval {low:.4f} to {high:.4f}")
+    constant = metrics["constant_answers"][first]
+    lines.append(f"{METRICS[first].title} {constant['score']:.4f} by {without_model(constant)}")
     verdict = BLESSED if metrics["blessed"] else NOT_BLESSED
     lines += [
         f"{verdict}: {threshold['reason']}"
@@ -179,11 +166,4 @@ def summary(metrics: dict[str, Any], output: str) -> str:
     ]
     if note := words_note(metrics):
         lines.append(f"  but {note}")
-    return "\n".join([*lines, f"Report: {os.path.join(output, REPORT_FILE)}"])
-
-
-def _summary_line(name: str, part: dict[str, Any], widths: dict[str, int]) -> str:
-    scores = [f"{written(part[name]):>{width}}" for name, width in widths.items()]
-    interval = part["intervals_95"][next(iter(widths))]
-    scores.insert(1, f"{' - '.join(map(written, interval or [])):>20}")
-    return f"{name:<32.32}{part['example_count']:>9}" + "".join(scores)
+    return "\n".join([*lines, f"Slices and errors: {os.path.join(output, REPORT_FILE)}"])
