@@ -26,7 +26,7 @@ from beambert.pipelines.records.contract import (
     STATISTICS_FILE,
     RecordsInfo,
 )
-from beambert.pipelines.records.statistics import MadeWith, RecordStatistics, warn
+from beambert.pipelines.records.statistics import RecordStatistics, warn
 from beambert.pipelines.running import (
     check_reachable,
     on_this_machine,
@@ -288,8 +288,7 @@ def _cut_share(counts: Mapping[str, Any]) -> float:
 def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     """Returns the warnings about a finished records folder."""
     found = io.read_object(f"{folder}/{STATISTICS_FILE}", "counts", flag="--output")
-    made_with = MadeWith.of(info, info.vocabulary["size"])
-    return warn(RecordStatistics.from_json(found["counts"]), {}, made_with)
+    return warn(RecordStatistics.from_json(found["counts"]), {}, info)
 
 
 def waste_warnings(info: RecordsInfo) -> list[str]:

@@ -173,9 +173,19 @@ class RecordsInfo:
         return info
 
     @property
+    def pairs(self) -> str | None:
+        """The value of --pairs; None where it isn't known."""
+        return self.parameters.get("pairs")
+
+    @property
+    def masked_lm_prob(self) -> float:
+        """The share of the filled positions to predict, or the paper's where it isn't known."""
+        return self.parameters.get("masked_lm_prob", MASKED_LM_PROB)
+
+    @property
     def has_label(self) -> bool:
         """Whether the records have `LABEL_FEATURE`."""
-        return self.parameters.get("pairs") != NONE
+        return self.pairs != NONE
 
     @property
     def has_masks(self) -> bool:

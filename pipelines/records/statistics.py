@@ -28,7 +28,6 @@ from beambert.pipelines.records.contract import (
     IS_NEXT,
     LABEL_FEATURE,
     MASK_SHARE,
-    MASKED_LM_PROB,
     NONE,
     PREDICTION_FEATURES,
     RANDOM_SHARE,
@@ -641,57 +640,6 @@ def decode_record(record: SampledRecord, tokens: Sequence[str] | None) -> dict[s
 # Counts of records -> figures for people, and warnings.
 
 
-@dataclasses.dataclass(frozen=True)
-class MadeWith:
-    """The parameters that records were made with; None where a parameter is unknown.
-
-    Attributes:
-      masked_lm_prob: share of the filled positions to predict.
-      passes: greatest number of passes over a document.
-      documents: number of documents that the records are made of.
-      vocab_size: number of tokens in the vocabulary.
-      pairs: value of --pairs in info.json; `NONE` of any records without a label.
-      eval_fraction: share of the text that was held out.
-      duplicates: value of --duplicates.
-      do_span_mask: whether spans of tokens are hidden alike.
-    """
-
-    masked_lm_prob: float | None = None
-    passes: int | None = None
-    documents: int | None = None
-    vocab_size: int | None = None
-    pairs: str | None = None
-    eval_fraction: float | None = None
-    duplicates: str | None = None
-    do_span_mask: bool = False
-
-    @classmethod
-    def of(cls, info: RecordsInfo, vocab_size: int | None, has_label: bool = True) -> "MadeWith":
-        """Returns the parameters of a records folder.
-
-        Args:
-          info: content of its info.json.
-          vocab_size: number of tokens in its vocabulary.
-          has_label: whether its records have a label.
-        """
-        given = info.parameters
-        return cls(
-            given.get("masked_lm_prob"),
-            info.passes,
-            info.documents,
-            vocab_size,
-            given.get("pairs") if has_label else NONE,
-            given.get("eval_fraction"),
-            given.get("duplicates"),
-            bool(given.get("do_span_mask")),
-        )
-
-    @property
-    def prediction_share(self) -> float:
-        """The `masked_lm_prob`, or the paper's value if it is unknown."""
-        return MASKED_LM_PROB if self.masked_lm_prob is None else self.masked_lm_prob
-
-
 def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 6) if whole else None
 
@@ -776,14 +724,14 @@ def lost_predictions_share(statistics: RecordStatistics, masked_lm_prob: float) 
 
 
 def warn(
-    statistics: RecordStatistics, repeats: Mapping[str, HashCounts], made_with: MadeWith
+    statistics: RecordStatistics, repeats: Mapping[str, HashCounts], made_with: RecordsInfo
 ) -> list[str]:
     """Returns the warnings about a folder's records.
 
     Args:
       statistics: statistics of all records of the folder.
       repeats: result of `statistics.count_hashes`.
-      made_with: parameters that the records were made with.
+      made_with: info.json of the records, as far as it is known.
     """
     if not statistics.measured:
         return []
@@ -799,7 +747,7 @@ def warn(
     return [text for text in found if text]
 
 
-def _pairs_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
+def _pairs_warning(statistics: RecordStatistics, made_with: RecordsInfo) -> str:
     if made_with.pairs == NONE:
         return ""
     if made_with.pairs == SOP:  # B comes from A's own document.
@@ -807,7 +755,7 @@ def _pairs_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
     return _single_document_warning(made_with) or _label_warning(statistics, made_with)
 
 
-def _label_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
+def _label_warning(statistics: RecordStatistics, made_with: RecordsInfo) -> str:
     share = statistics.random_next / statistics.measured
     first, second = label_words(made_with.pairs)
     tolerance = BALANCE_TOLERANCE + _bound(0.5, statistics.measured)
@@ -838,7 +786,7 @@ def _label_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
     return ""
 
 
-def _single_document_warning(made_with: MadeWith) -> str:
+def _single_document_warning(made_with: RecordsInfo) -> str:
     if made_with.documents != 1:
         return ""
     return (
@@ -848,15 +796,15 @@ def _single_document_warning(made_with: MadeWith) -> str:
     )
 
 
-def _hidden_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
+def _hidden_warning(statistics: RecordStatistics, made_with: RecordsInfo) -> str:
     counts = {name: getattr(statistics, f"hidden_as_{name}") for name in HIDDEN_AS}
     predictions = sum(counts.values())
     if not predictions:
         return ""
     # One of vocab_size random replacements is the token itself, and one is [MASK].
-    chance = HIDDEN_AS["other"] * 2 / (made_with.vocab_size or math.inf)
+    chance = HIDDEN_AS["other"] * 2 / (made_with.vocabulary["size"] or math.inf)
     shares = {name: count / predictions for name, count in counts.items()}
-    draws = predictions / (MOST_ALIKE if made_with.do_span_mask else 1)
+    draws = predictions / (MOST_ALIKE if made_with.parameters.get("do_span_mask") else 1)
     bounds = {name: _bound(share, draws) + chance for name, share in HIDDEN_AS.items()}
     if all(abs(shares[name] - HIDDEN_AS[name]) <= bounds[name] for name in HIDDEN_AS):
         return ""
@@ -891,8 +839,8 @@ def _filled_warning(statistics: RecordStatistics) -> str:
     )
 
 
-def _lost_predictions_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
-    wanted = made_with.prediction_share
+def _lost_predictions_warning(statistics: RecordStatistics, made_with: RecordsInfo) -> str:
+    wanted = made_with.masked_lm_prob
     lost = lost_predictions_share(statistics, wanted) or 0.0
     if lost <= MOST_LOST_PREDICTIONS:
         return ""
@@ -917,7 +865,7 @@ def _no_predictions_warning(statistics: RecordStatistics) -> str:
     )
 
 
-def _repeat_warnings(repeats: Mapping[str, HashCounts], made_with: MadeWith) -> list[str]:
+def _repeat_warnings(repeats: Mapping[str, HashCounts], made_with: RecordsInfo) -> list[str]:
     warnings = []
     share = repeat_shares(repeats, made_with)
     if (same := share["repeated_records_share"] or 0.0) > MOST_REPEATED_RECORDS:
@@ -935,7 +883,7 @@ def _repeat_warnings(repeats: Mapping[str, HashCounts], made_with: MadeWith) -> 
 
 
 def repeat_shares(
-    repeats: Mapping[str, HashCounts], made_with: MadeWith
+    repeats: Mapping[str, HashCounts], made_with: RecordsInfo
 ) -> dict[str, float | None]:
     """Returns the shares of records that repeat others.
 
@@ -970,21 +918,21 @@ def overlap_shares(
     }
 
 
-def overlap_warning(shares: Mapping[str, float | None], made_with: MadeWith = MadeWith()) -> str:
+def overlap_warning(shares: Mapping[str, float | None], made_with: RecordsInfo) -> str:
     """Returns the warning about such shares, see `overlap_shares`; empty if they are small.
 
     Args:
       shares: the shares.
-      made_with: parameters that the held-out records were made with.
+      made_with: info.json of the held-out records, as far as it is known.
     """
     sequences = shares["sequences_also_in_training"] or 0.0
     openings = shares["openings_also_in_training"] or 0.0
     if max(sequences, openings) <= MOST_OVERLAP:
         return ""
     remedies = []
-    if not made_with.eval_fraction:
+    if not made_with.parameters.get("eval_fraction"):
         remedies.append("split by document with --eval_fraction")
-    if made_with.duplicates != "near":
+    if made_with.parameters.get("duplicates") != "near":
         remedies.append("leave out similar documents with --duplicates=near")
     remedy = ", and ".join(remedies) or "look for passages that many of the documents share"
     return (

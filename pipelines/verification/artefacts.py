@@ -16,7 +16,6 @@ import numpy as np
 
 from beambert.pipelines.corpus.cleaning import SENTENCE_ENDS
 from beambert.pipelines.records.contract import COPY, RecordsInfo, label_words
-from beambert.pipelines.records.statistics import MadeWith
 from beambert.pipelines.tokenizers.vocabulary import NO_ID, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
 # Share of the tokens that continue a word in a record of broken words.
@@ -277,14 +276,14 @@ def artefacts_in(text: str) -> dict[str, re.Match[str]]:
 
 
 def text_figures(
-    found: Mapping[str, Artefact] | None, records: int, info: RecordsInfo | None
+    found: Mapping[str, Artefact] | None, records: int, made_with: RecordsInfo
 ) -> dict[str, Any]:
     """Returns name -> shares of the records; None for what is unknown.
 
     Args:
       found: the artefacts; None without a vocabulary.
       records: number of records.
-      info: info.json of the records, if there is one.
+      made_with: info.json of the records, as far as it is known.
     """
     number = {kind: each.records for kind, each in (found or {}).items()}
     of_kind = {
@@ -297,7 +296,7 @@ def text_figures(
         for kind, whole in of_kind.items():
             if whole:
                 shares[f"{kind}_share"] = round(number.get(kind, 0) / whole, 6)
-    counts = info.counts if info else {}
+    counts = made_with.counts
     from_another = None
     if "random_next_other_source" in counts and counts.get("random_next"):
         from_another = round(counts["random_next_other_source"] / counts["random_next"], 6)
@@ -307,14 +306,13 @@ def text_figures(
 def text_warnings(
     found: Mapping[str, Artefact] | None,
     records: int,
-    info: RecordsInfo | None,
-    made_with: MadeWith,
+    made_with: RecordsInfo,
     length: int,
 ) -> list[str]:
     """Returns the warnings about the text of a folder's records of `length` tokens."""
-    warnings, shares = [], text_figures(found, records, info)
+    warnings, shares = [], text_figures(found, records, made_with)
     from_another = shares["random_next_other_source_share"] or 0.0
-    is_remedied = info is not None and info.parameters.get("random_next") == "source"
+    is_remedied = made_with.parameters.get("random_next") == "source"
     if from_another > MOST_FROM_ANOTHER_SOURCE and not is_remedied:
         warnings.append(
             f"in {from_another:.1%} of the {label_words(made_with.pairs)[1]} pairs B is of another "
@@ -322,7 +320,7 @@ def text_warnings(
             f"{0.5 + from_another / 2:.1%} of the cases; if their texts differ in kind, make the "
             "records with --random_next=source"
         )
-    documents: Mapping[str, Any] = info.counts.get("documents", {}) if info else {}
+    documents: Mapping[str, Any] = made_with.counts.get("documents", {})
     number, read = documents.get("with_replacement_characters", 0), documents.get("read", 0)
     if number > MOST_ARTEFACTS * read:
         warnings.append(
@@ -350,7 +348,7 @@ def text_warnings(
 
 
 def _sentence_warnings(
-    found: Mapping[str, Artefact], shares: Mapping[str, Any], made_with: MadeWith
+    found: Mapping[str, Artefact], shares: Mapping[str, Any], made_with: RecordsInfo
 ) -> list[str]:
     """Returns the warnings about how segments begin and end; noisy copies begin anywhere."""
     if made_with.pairs == COPY or SEGMENTS not in found:

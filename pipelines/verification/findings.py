@@ -235,9 +235,9 @@ def _folder_result(
         "labels": list(label_words(made_with.pairs)) if has_label else None,
         **figures(statistics, has_label),
         **_figures_from_info(folder, statistics),
-        "lost_predictions_share": lost_predictions_share(statistics, made_with.prediction_share),
+        "lost_predictions_share": lost_predictions_share(statistics, made_with.masked_lm_prob),
         **repeat_shares(findings.repeats, made_with),
-        **text_figures(findings.artefacts, statistics.measured, folder.info),
+        **text_figures(findings.artefacts, statistics.measured, made_with),
     }
     tokens = folder.vocabulary and folder.vocabulary.pieces
     result["sample"] = [decode_record(record, tokens) for record in findings.sample]
@@ -251,9 +251,7 @@ def _folder_result(
     result["faults"] += _record_faults(findings)
     result["warnings"] = warn(statistics, findings.repeats, made_with)
     length = result["figures"]["max_seq_length"]
-    result["warnings"] += text_warnings(
-        findings.artefacts, statistics.measured, folder.info, made_with, length
-    )
+    result["warnings"] += text_warnings(findings.artefacts, statistics.measured, made_with, length)
     if training is not None:
         shares = overlap_shares(findings.repeats, training.repeats)
         result["figures"] |= shares
@@ -313,7 +311,7 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
 
 def _figures_from_info(folder: FoundFolder, statistics: RecordStatistics) -> dict[str, Any]:
     """Returns figures that only info.json has; None for those that it lacks."""
-    counts = folder.info.counts if folder.info else {}
+    counts = folder.made_with.counts
     forced, instances = counts.get("forced_random_next"), max(statistics.instances, 1)
     sources = {n: each for n, each in counts.get("sources", {}).items() if "passes" in each}
     return {

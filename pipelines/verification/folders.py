@@ -23,7 +23,6 @@ from beambert.pipelines.records.contract import (
     RecordsInfo,
 )
 from beambert.pipelines.records.reading import RecordFeatures, find_features, first_record
-from beambert.pipelines.records.statistics import MadeWith
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -68,13 +67,13 @@ class FoundFolder:
     expected_records: int
 
     @property
-    def made_with(self) -> MadeWith:
-        """The parameters that the records were made with, as far as they are known."""
+    def made_with(self) -> RecordsInfo:
+        """The info.json, or what is known without one; no `pairs` if the records have no label."""
         vocab_size = len(self.vocabulary) if self.vocabulary else None
-        has_label = self.features is None or self.features.has_label
-        if self.info is None:
-            return MadeWith(vocab_size=vocab_size, pairs=None if has_label else NONE)
-        return MadeWith.of(self.info, vocab_size, has_label)
+        info = self.info or RecordsInfo({}, {"size": vocab_size}, (), (), {}, {})
+        if self.features is None or self.features.has_label:
+            return info
+        return dataclasses.replace(info, parameters={**info.parameters, "pairs": NONE})
 
 
 def find_folders(

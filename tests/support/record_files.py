@@ -5,6 +5,7 @@ import pathlib
 import tensorflow as tf
 
 from beambert.pipelines.pretraining.masks import TokenIds
+from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.records.reading import count_decoded, decode_rows, find_features
 from beambert.pipelines.records.statistics import (
     RecordStatistics,
@@ -36,6 +37,12 @@ PACKED = {
 
 # 0 [PAD], 1 [UNK], 2 [CLS], 3 [SEP], 4 [MASK], 5 [unused0], 6 and on words
 IDS = TokenIds.of(Vocabulary((*SPECIAL_TOKENS, "[unused0]", *map(str, range(6, 40)))))
+
+
+def made_with(used=None, vocab_size=None, counts=None, **parameters) -> RecordsInfo:
+    """The info.json of records of so many documents."""
+    documents = {"documents": {"used": used}}
+    return RecordsInfo(parameters, {"size": vocab_size}, [], [], documents | (counts or {}), {})
 
 
 def changed(of=RECORD, **features) -> dict:

@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from support.record_files import made_with
 
 from beambert.pipelines.records.statistics import (
     HashCounts,
-    MadeWith,
     RecordStatistics,
     figures,
     lost_predictions_share,
@@ -99,14 +99,14 @@ def balanced(**changes) -> RecordStatistics:
 
 class TestWarnings:
     @pytest.mark.parametrize(
-        "changes, made_with, part",
+        "changes, made_of, part",
         [
             ({"random_next": 9_900}, {}, "99.0%"),
             ({"random_next": 5_410}, {}, "54.1%"),
             # Of our own records nobody should be told to make them with our command.
-            ({"random_next": 5_600}, {"documents": 9}, "56.0%"),
+            ({"random_next": 5_600}, {"used": 9}, "56.0%"),
             ({"random_next": 4_590}, {}, "45.9%"),
-            ({}, {"documents": 1}, "1 document"),
+            ({}, {"used": 1}, "1 document"),
             # Half and half for pairs in order, too, and in their words.
             ({"random_next": 5_410}, {"pairs": "sop"}, "54.1%"),
             # 18,000 of 180,000 have a standard error of 127: 4 of them are 0.28 %.
@@ -130,18 +130,18 @@ class TestWarnings:
             ({"predictions": histogram(21, at_0=101, at_18=9_899)}, {}, "1.0%"),
         ],
     )
-    def test_each(self, changes, made_with, part):
-        warnings = warn(balanced(**changes), {}, MadeWith(**made_with))
+    def test_each(self, changes, made_of, part):
+        warnings = warn(balanced(**changes), {}, made_with(**made_of))
         assert len(warnings) == 1, warnings
         assert part in warnings[0]
 
     @pytest.mark.parametrize(
-        "changes, made_with",
+        "changes, made_of",
         [
-            ({}, {"documents": 2, "masked_lm_prob": 0.15, "passes": 10}),
+            ({}, {"used": 2, "masked_lm_prob": 0.15, "dupe_factor": 10}),
             ({"random_next": 5_400}, {}),  # 2 % and 4 standard errors of 0.5 %
-            ({"random_next": 5_400}, {"pairs": "sop", "documents": 1}),
-            ({"random_next": 0}, {"pairs": "none", "documents": 1}),
+            ({"random_next": 5_400}, {"pairs": "sop", "used": 1}),
+            ({"random_next": 0}, {"pairs": "none", "used": 1}),
             # Of 40 tokens, a random one is the same once in 40 times.
             ({"hidden_as_other": 17_000, "hidden_as_same": 19_000}, {"vocab_size": 40}),
             ({"unknown_tokens": 23_200}, {}),  # 2 % of 1,160,000
@@ -154,17 +154,17 @@ class TestWarnings:
             ({"predictions": histogram(1, at_0=10_000)}, {}),  # records without masks
         ],
     )
-    def test_within_bounds(self, changes, made_with):
-        assert warn(balanced(**changes), {}, MadeWith(**made_with)) == []
+    def test_within_bounds(self, changes, made_of):
+        assert warn(balanced(**changes), {}, made_with(**made_of)) == []
 
     def test_repeats(self):
         twice = {
             kind: HashCounts.of(np.repeat(np.arange(50, dtype=np.uint64), 2))
             for kind in ("records", "sequences", "openings")
         }
-        records, text = warn(balanced(), twice, MadeWith(passes=1))
+        records, text = warn(balanced(), twice, made_with(dupe_factor=1))
         assert "50.0%" in records and "50.0%" in text and "--duplicates=near" in text
-        assert len(warn(balanced(), twice, MadeWith(passes=2))) == 1
+        assert len(warn(balanced(), twice, made_with(dupe_factor=2))) == 1
 
 
 class TestRepeats:
@@ -174,8 +174,10 @@ class TestRepeats:
             ("records", "sequences"), HashCounts.of(np.arange(6, dtype=np.uint64))
         )
         repeats["openings"] = HashCounts.of(np.array([7, 7, 7, 8, 8, 9], np.uint64))
-        assert repeat_shares(repeats, MadeWith(passes=2))["repeated_text_share"] == round(1 / 6, 6)
-        assert repeat_shares(repeats, MadeWith())["repeated_text_share"] is None
+        assert repeat_shares(repeats, made_with(dupe_factor=2))["repeated_text_share"] == round(
+            1 / 6, 6
+        )
+        assert repeat_shares(repeats, made_with())["repeated_text_share"] is None
 
     def test_what_repeats(self):
         """A record that stands there three times repeats twice."""
@@ -184,12 +186,12 @@ class TestRepeats:
         )
         repeats = {"records": HashCounts.of(records), "sequences": HashCounts.of(sequences)}
         repeats["openings"] = HashCounts.of(np.zeros(0, np.uint64))
-        assert repeat_shares(repeats, MadeWith(passes=1)) == {
+        assert repeat_shares(repeats, made_with(dupe_factor=1)) == {
             "repeated_records_share": 0.5,
             "repeated_sequences_share": 0.5,
             "repeated_text_share": None,
         }
-        assert set(repeat_shares({}, MadeWith(passes=1)).values()) == {None}
+        assert set(repeat_shares({}, made_with(dupe_factor=1)).values()) == {None}
 
     def test_overlap(self):
         def of(*values):
@@ -201,4 +203,4 @@ class TestRepeats:
         for held_out, training in ((of(1), {}), ({}, of(1)), ({}, {})):
             shares = overlap_shares(held_out, training)
             assert len(shares) == 2 and set(shares.values()) == {None}
-            assert overlap_warning(shares) == ""
+            assert overlap_warning(shares, made_with()) == ""

@@ -16,6 +16,7 @@ from support.record_files import (
     RECORD,
     changed,
     count,
+    made_with,
     read,
     serialize,
     statistics,
@@ -42,7 +43,6 @@ from beambert.pipelines.records.statistics import (
     FEATURES,
     SAMPLE_RECORDS,
     HashCounts,
-    MadeWith,
     RecordStatistics,
     count_records,
     decode_record,
@@ -149,7 +149,7 @@ class TestCounts:
     def test_no_records(self):
         empty = RecordStatistics.empty(12, 4)
         assert figures(empty)["is_next_share"] is None and figures(empty)["highest_id"] is None
-        assert warn(empty, {}, MadeWith()) == []
+        assert warn(empty, {}, made_with()) == []
         assert (empty + statistics(RECORD)).to_json() == statistics(RECORD).to_json()
 
     def test_json(self):

@@ -7,10 +7,8 @@ import random
 
 import numpy as np
 import pytest
-from support.record_files import serialize, write
+from support.record_files import made_with, serialize, write
 
-from beambert.pipelines.records.contract import RecordsInfo
-from beambert.pipelines.records.statistics import MadeWith
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.verification.artefacts import (
     CASED_STARTS,
@@ -175,14 +173,10 @@ def test_an_id_beyond_the_vocabulary_is_unknown():
     assert not count(ids)
 
 
-def info(documents=None, **counts) -> RecordsInfo:
-    return RecordsInfo({}, {}, [], [], {"documents": documents or {}, **counts}, {})
-
-
-def warnings(about=None, made_with=None, **numbers) -> list[str]:
+def warnings(about=None, **numbers) -> list[str]:
     """The warnings about 10,000 records."""
     found = {kind: Artefact(number, "a file", "tom & jerry") for kind, number in numbers.items()}
-    return text_warnings(found, 10_000, about, made_with or MadeWith(), 128)
+    return text_warnings(found, 10_000, about or made_with(), 128)
 
 
 def test_warnings_just_above_each_threshold():
@@ -190,7 +184,7 @@ def test_warnings_just_above_each_threshold():
         assert warnings(**{kind: 50}) == []
         (warning,) = warnings(**{kind: 51})
         assert warning.startswith("51 records (0.5%) contain ") and "“tom & jerry”" in warning
-    assert warnings(holes=100) == [] == warnings(made_with=MadeWith(pairs="copy"), holes=500)
+    assert warnings(holes=100) == [] == warnings(made_with(pairs="copy"), holes=500)
     assert "101 records (1.0%)" in warnings(holes=101)[0]
     of_segments = {"segments": 400, "cased_starts": 200}
     assert warnings(**of_segments, small_starts=10, open_ends=200) == []
@@ -202,22 +196,23 @@ def test_warnings_just_above_each_threshold():
     assert warnings(broken_words=100) == []
     (warning,) = warnings(broken_words=101)
     assert warning.startswith("in 1.0% of the records")
-    assert warnings(info({"with_replacement_characters": 5, "read": 1000})) == []
-    assert len(warnings(info({"with_replacement_characters": 6, "read": 1000}))) == 1
+    for number in (5, 6):
+        documents = {"with_replacement_characters": number, "read": 1000}
+        assert len(warnings(made_with(counts={"documents": documents}))) == number - 5
 
 
 def test_sources():
-    few = info(random_next=1000, random_next_other_source=100)
-    many = info(random_next=1000, random_next_other_source=300)
-    assert warnings(few) == [] == warnings(info(random_next=1000))
+    counts = [{"random_next": 1000, "random_next_other_source": n} for n in (100, 300)]
+    few, many = (made_with(counts=each) for each in counts)
+    assert warnings(few) == [] == warnings(made_with(counts={"random_next": 1000}))
     (warning,) = warnings(many)
     assert "30.0% of the random next pairs" in warning and "65.0%" in warning
-    (warning,) = warnings(many, MadeWith(pairs="sop"))
+    (warning,) = warnings(made_with(counts=counts[1], pairs="sop"))
     assert "30.0% of the swapped pairs" in warning
     # The advice was followed, as far as there are other documents of the source.
     assert warnings(dataclasses.replace(many, parameters={"random_next": "source"})) == []
     assert text_figures(None, 0, many)["random_next_other_source_share"] == 0.3
-    assert text_figures(None, 0, None)["random_next_other_source_share"] is None
+    assert text_figures(None, 0, made_with())["random_next_other_source_share"] is None
 
 
 def record(text, generator) -> bytes:
