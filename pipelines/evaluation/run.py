@@ -114,40 +114,10 @@ def _publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
     io.write_bytes(f"{output}/{marker}", reasons.encode())
 
 
-@dataclasses.dataclass(frozen=True)
-class Baseline:
-    """The model of an earlier evaluation on the same examples.
-
-    Attributes:
-      model: absolute path of the model.
-      weights_sha256: SHA-256 of the model's weights.
-      measures: metrics by which its predictions are scored.
-      outcomes: outcomes of its predictions, in the order of the examples.
-    """
-
-    model: str
-    weights_sha256: str
-    measures: Measures
-    outcomes: Outcomes
-
-    def describe(self, folder: str, new: Outcomes, measures: Measures) -> dict[str, Any]:
-        """Returns the scores of this model and their changes in a new one, rounded.
-
-        Args:
-          folder: folder of this model's evaluation.
-          new: outcomes of the new model.
-          measures: metrics by which it is scored.
-        """
-        return {
-            "evaluation": io.absolute(folder),
-            "model": self.model,
-            "weights_sha256": self.weights_sha256,
-            **changes(self.outcomes, self.measures, new, measures),
-        }
-
-
-def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Baseline:
-    """Reads an earlier evaluation.
+def open_baseline(
+    path: str, task: Task, data_sha256: str, examples: int
+) -> tuple[dict[str, Any], Outcomes]:
+    """Returns the metrics.json of an earlier evaluation, and the outcomes of its predictions.
 
     Args:
       path: its folder, on this machine.
@@ -188,12 +158,7 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
             f"--baseline={path}: has {len(records)} predictions for {examples} examples; evaluate "
             f"that model ({metrics['model']}) again"
         )
-    return Baseline(
-        metrics["model"],
-        metrics["weights_sha256"],
-        measures_of(task, metrics["labels"]),
-        task.OUTCOMES.of_records(records),
-    )
+    return metrics, task.OUTCOMES.of_records(records)
 
 
 def read_labelled(job: EvaluationJob, labels: Sequence[str], data_dir: str) -> list[Example]:
@@ -339,7 +304,7 @@ def _evaluate(
     with running.quiet_libraries():
         task.check_model(model, examples[0])
         if here.baseline:
-            baseline = open_baseline(here.baseline, task, data_sha256, len(examples))
+            old, before = open_baseline(here.baseline, task, data_sha256, len(examples))
     rows, orders = predictions.make_rows(task, examples, labels, job.slices)
     print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
     # The model may be the next one when the results are written.
@@ -352,10 +317,15 @@ def _evaluate(
         outcomes = task.OUTCOMES.of_records(records)
         constants = constant_answers(outcomes, scored, labels)
         requirements = measures.of_thresholds(job.thresholds, constants)
-        if baseline:
-            first = scored.names[0]
-            old = baseline.measures.scores(baseline.outcomes)[first]
-            requirements.append(of_baseline(first, old, job.min_change or 0.0))
+        if here.baseline:
+            first, of_old = scored.names[0], measures_of(task, old["labels"])
+            least = of_old.scores(before)[first]
+            requirements.append(of_baseline(first, least, job.min_change or 0.0))
+            baseline = {
+                "evaluation": io.absolute(job.baseline),
+                **{name: old[name] for name in ("model", "weights_sha256")},
+                **changes(before, of_old, outcomes, scored),
+            }
         scores, verdicts = _analyse(scored, requirements, orders, place, len(examples))
         words = by_words(here, examples, labels)
     metrics = {
@@ -373,7 +343,7 @@ def _evaluate(
         "examples": len(examples),
         "constant_answers": constants,
         "words": words and {"model": task.BY_WORDS, **changes(words, scored, outcomes, scored)},
-        "baseline": baseline and baseline.describe(job.baseline, outcomes, scored),
+        "baseline": baseline,
         "blessed": all(verdict["passed"] for verdict in verdicts),
         "thresholds": verdicts,
         "overall": scores[None],
