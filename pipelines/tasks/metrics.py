@@ -236,7 +236,7 @@ def text_id(text: str) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
-def ndcg(grades: Sequence[int], judged: Sequence[int], depth: int) -> float:
+def ndcg(grades: Sequence[float], judged: Sequence[float], depth: int) -> float:
     """Returns the normalized discounted cumulative gain (Järvelin and Kekäläinen 2002).
 
     The gain of a document is its grade, and its discount the binary logarithm of its rank plus 1.
@@ -246,15 +246,19 @@ def ndcg(grades: Sequence[int], judged: Sequence[int], depth: int) -> float:
       judged: grades of all documents that were judged.
       depth: number of ranks that count.
     """
-    ideal = _gain(sorted(judged, reverse=True)[:depth])
+    ideal = _ideal_gain(judged, depth)
     return _gain(grades[:depth]) / ideal if ideal else 0.0
 
 
-def _gain(grades: Sequence[int]) -> float:
+def _ideal_gain(judged: Sequence[float], depth: int) -> float:
+    return _gain(sorted(judged, reverse=True)[:depth])
+
+
+def _gain(grades: Sequence[float]) -> float:
     return sum(max(grade, 0) / math.log2(rank + 1) for rank, grade in enumerate(grades, start=1))
 
 
-def reciprocal_rank(grades: Sequence[int], judged: Sequence[int], depth: int) -> float:
+def reciprocal_rank(grades: Sequence[float], judged: Sequence[float], depth: int) -> float:
     """Returns 1 divided by the rank of the first relevant document; 0 without one."""
     ranks = (rank for rank, grade in enumerate(grades[:depth], start=1) if grade > 0)
     return 1 / next(ranks, math.inf)
@@ -275,7 +279,7 @@ def recall(grades: Sequence[int], judged: Sequence[int], depth: int) -> float:
     return relevant(grades[:depth]) / relevant(judged) if relevant(judged) else 0.0
 
 
-def relevant(grades: Sequence[int]) -> int:
+def relevant(grades: Sequence[float]) -> int:
     """Returns the number of grades above 0."""
     return sum(grade > 0 for grade in grades)
 
@@ -383,28 +387,13 @@ def relevance_scores(
       labels: relevance of the candidates; those above 0 are relevant.
       scores: what they are ranked by, the greatest first.
     """
-    _, groups = np.unique(queries, return_inverse=True)
-    gains = np.maximum(labels, 0.0)
-    order, ranks = _ranks_within(groups, np.lexsort((labels, -scores, groups)))
-    discounted = _discounted(groups, gains, order, ranks)
-    ideal = _ideal_gains(groups, gains)
-    is_found = (gains[order] > 0) & (ranks <= DEPTH)
-    reciprocal = np.zeros(len(ideal))
-    np.maximum.at(reciprocal, groups[order][is_found], 1 / ranks[is_found])
-    counts = ideal > 0
+    order = np.lexsort((labels, -scores))
+    ranked = _by_query(queries[order], labels[order])
+    measures = {"ndcg_at_10": ndcg, "mrr_at_10": reciprocal_rank}
     return {
-        "ndcg_at_10": discounted[counts] / ideal[counts],
-        "mrr_at_10": reciprocal[counts],
+        name: np.array([measure(grades, grades, DEPTH) for grades in ranked])
+        for name, measure in measures.items()
     }
-
-
-def _ranks_within(
-    groups: NDArray[np.int64], order: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the order and the rank of each of its rows in its group, from 1."""
-    sizes = np.bincount(groups)
-    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return order, np.arange(len(order)) - starts + 1
 
 
 def random_order_scores(
@@ -419,36 +408,23 @@ def random_order_scores(
     Args:
       queries, labels: see `relevance_scores`.
     """
-    _, groups = np.unique(queries, return_inverse=True)
-    gains = np.maximum(labels, 0.0)
-    sizes, relevant = np.bincount(groups), np.bincount(groups, gains > 0)
-    discounts, reciprocal, none_before = (
-        fill(len(sizes)) for fill in (np.zeros, np.zeros, np.ones)
-    )
-    for rank in range(1, DEPTH + 1):
-        left = sizes - rank + 1
-        discounts += np.where(left > 0, 1 / math.log2(rank + 1), 0.0)
-        share = np.where(left > 0, relevant / np.maximum(left, 1), 0.0)
-        reciprocal += none_before * share / rank
-        none_before *= 1 - share
-    counts = relevant > 0
-    mean_gains = np.bincount(groups, gains) / sizes
-    return {
-        "ndcg_at_10": (mean_gains * discounts)[counts] / _ideal_gains(groups, gains)[counts],
-        "mrr_at_10": reciprocal[counts],
-    }
+    found: dict[str, list[float]] = {"ndcg_at_10": [], "mrr_at_10": []}
+    for grades in _by_query(queries, labels):
+        mean = sum(max(grade, 0) for grade in grades) / len(grades)
+        same = [mean] * len(grades)
+        found["ndcg_at_10"].append(_gain(same[:DEPTH]) / _ideal_gain(grades, DEPTH))
+        reciprocal, none_before = 0.0, 1.0
+        for rank in range(1, min(DEPTH, len(grades)) + 1):
+            share = relevant(grades) / (len(grades) - rank + 1)
+            reciprocal += none_before * share / rank
+            none_before *= 1 - share
+        found["mrr_at_10"].append(reciprocal)
+    return {name: np.array(values) for name, values in found.items()}
 
 
-def _ideal_gains(groups: NDArray[np.int64], gains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the discounted gains of each group in the best order."""
-    return _discounted(groups, gains, *_ranks_within(groups, np.lexsort((-gains, groups))))
-
-
-def _discounted(
-    groups: NDArray[np.int64],
-    gains: NDArray[np.float64],
-    order: NDArray[np.int64],
-    ranks: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    at_ranks = np.where(ranks <= DEPTH, gains[order] / np.log2(ranks + 1), 0.0)
-    return np.bincount(groups[order], at_ranks)
+def _by_query(queries: NDArray[np.int64], labels: NDArray[np.float64]) -> list[list[float]]:
+    """Returns the labels of each query that has a relevant candidate, in their order."""
+    order = np.argsort(queries, kind="stable")
+    ends = np.flatnonzero(np.diff(queries[order])) + 1
+    grades = (part.tolist() for part in np.split(labels[order], ends))
+    return [each for each in grades if any(grade > 0 for grade in each)]
