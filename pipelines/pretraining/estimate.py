@@ -1,12 +1,10 @@
 """Estimates the records of a corpus from a sample, for `beambert data --dry_run`."""
 
 import dataclasses
-import shutil
 import time
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain, zip_longest
+from itertools import chain, zip_longest
 
 import numpy as np
 
@@ -50,9 +48,8 @@ SAMPLES = 16
 CHARACTERS_PER_SAMPLE = 1 << 20
 # Greatest number of positions where files are smaller than that.
 MOST_SAMPLES = 100
-# Number of documents to show, and the columns and lines that a file has for them.
-EXAMPLES = 10
-_SIZE_OF_NO_TERMINAL = (400, 24)
+# Number of documents to show, and of characters of a sentence.
+EXAMPLES, _SHOWN = 10, 150
 
 
 @dataclasses.dataclass
@@ -204,18 +201,9 @@ def describe_examples(
         (sentences, _), *_ = [*prepare_documents([document], options, dropped), ((), ())]
         of_document = ", ".join(dropped) or counted(len(sentences), "sentence")
         yield f"{path}: {of_document}{describe_cleaning(document.cleaned)}"
-        columns = shutil.get_terminal_size(fallback=_SIZE_OF_NO_TERMINAL).columns
         for sentence in (*sentences[:2], *sentences[2:][-1:]):
-            yield _cut(f"  {sentence}", columns)
-
-
-def _cut(line: str, columns: int) -> str:
-    """Returns a line cut to the width of a terminal, where Chinese characters have two columns."""
-    widths = (1 + (unicodedata.east_asian_width(each) in "WF") for each in line[: columns + 1])
-    ends = [*accumulate(widths)]
-    if ends[-1] <= columns:
-        return line
-    return line[: sum(end < columns for end in ends)] + "…"
+            shown = sentence if len(sentence) <= _SHOWN else f"{sentence[: _SHOWN - 1]}…"
+            yield f"  {shown}"
 
 
 def describe(found: Estimate, plan: Plan) -> str:

@@ -158,8 +158,7 @@ def test_dry_run_counts_the_documents_of_many_small_files(tmp_path):
     assert found.documents == found.used == pytest.approx(400, rel=0.2)
 
 
-def test_dry_run_shows_documents_as_they_are_split(run, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "20")
+def test_dry_run_shows_documents_as_they_are_split(run, tmp_path):
     book = "Der Fluss ent-\nspringt im Nor-\nden. Er fließt bis in die Stadt\nund wei-\nter. Da."
     (tmp_path / "a.txt").write_text(f"{book} Das Ende.\n")
     rows = ["", "这条河从北方的山里流出来一直流到城市。它很长。", "One. Two. Three. Four."]
@@ -169,8 +168,9 @@ def test_dry_run_shows_documents_as_they_are_split(run, tmp_path, monkeypatch):
     shown = printed.partition("a.txt: 4")[2].partition("estimated")[0].replace(f"{tmp_path}/", "")
     assert "a.txt: 4" + shown == (
         "a.txt: 4 sentences; cleaned: wrapped line 4, divided word 3\n"
-        "  Der Fluss entspri…\n  Er fließt bis in …\n  Das Ende.\n"
-        "b.jsonl: 2 sentences\n  这条河从北方的山…\n  它很长。\n"
+        "  Der Fluss entspringt im Norden.\n  Er fließt bis in die Stadt und weiter.\n"
+        "  Das Ende.\n"
+        "b.jsonl: 2 sentences\n  这条河从北方的山里流出来一直流到城市。\n  它很长。\n"
         "b.jsonl: 4 sentences\n  One.\n  Two.\n  Four.\n" + "b.jsonl: 1 sentence\n  Last.\n" * 7
     )
 
