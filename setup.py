@@ -37,8 +37,8 @@ REQUIREMENTS = [
 EXTRAS = {
     # Drawing the curves of the trainer's events.
     "curves": ["tensorboard>=2.20"],
-    # Judging a fine-tuned model, only where `beambert evaluate` runs; the plot of `train`.
-    "evaluate": ["tensorflow-model-analysis>=0.52", "matplotlib>=3.11"],
+    # Judging a fine-tuned model, only where `beambert evaluate` runs.
+    "evaluate": ["tensorflow-model-analysis>=0.52"],
     # The CUDA libraries that TensorFlow was built with, on a machine with NVIDIA GPUs. They are not
     # in requirements.lock; docs/pretraining.md has the command.
     "gpu": ["tensorflow[and-cuda]>=2.20"],
@@ -71,6 +71,7 @@ EXTRAS = {
         "jinja2",
         "kfp-pipeline-spec",
         "jsonschema",
+        "matplotlib",  # files that are recognized
         "pytest",
         "pytest-xdist",
         "ruff",

@@ -1,29 +1,17 @@
 """The HTML of report pages. A report is one file that needs nothing but a browser.
 
 The functions below build a page and escape every text that isn't `Html`. Plots are inline SVG.
-Their text and lines have the colour of the page's text, so that they follow the reader's light or
-dark setting.
 """
 
 import html
-import io
-import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-# Colours of plots, legible on a light and on a dark page.
-BLUE = "#4c8bd6"
-AMBER = "#d9822b"
-GREY = "#8a8f98"
-# Size of a plot in inches. Two fit side by side on a page, and a phone's screen shrinks one little.
-PLOT_SIZE = (4.8, 3.2)
+# Colours of plots, legible on a light and on a dark page, and the size of a plot in pixels.
+COLOURS, PLOT_SIZE = ("#4c8bd6", "#d9822b"), (480, 280)
 # States of a result, each with a colour.
 GOOD, WARNING, BAD = "good", "warning", "bad"
-# Placeholder in a figure for the page's text colour. No plot uses this colour for anything else.
-_INK = "#010203"
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #667085; --paper: #ffffff;
@@ -59,8 +47,7 @@ td.name { min-width: 8rem; }
 @media (min-width: 40rem) { td.name { min-width: 13rem; } }
 td.bar { min-width: 7rem; width: 30%; } td.bar i { display: block; height: .7rem;
   margin-top: .4rem; background: var(--bar); border-radius: .2rem; }
-.figures { display: flex; flex-wrap: wrap; gap: 1rem; margin: .8rem 0; }
-figure { margin: 0; max-width: 100%; } figcaption { color: var(--soft); font-size: .9rem; }
+figure { margin: .8rem 0; max-width: 100%; } figcaption { color: var(--soft); font-size: .9rem; }
 svg { max-width: 100%; height: auto; display: block; }
 details { margin: .8rem 0; } summary { cursor: pointer; color: var(--soft); }
 """
@@ -176,41 +163,28 @@ def bar(share: float) -> Html:
     return Html(f'<i style="width:{100 * share:.1f}%"></i>')
 
 
-def figures(*drawn: "Figure") -> Html:
-    """Returns plots, side by side where the page is wide enough."""
-    return tag("div", *(tag("figure", _svg(figure)) for figure in drawn), kind="figures")
+def curves(lines: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str) -> Html:
+    """Returns a plot of lines, whose axes say the least and the greatest numbers.
 
+    Args:
+      lines: name -> points, at least one in all; each of up to two lines has a colour.
+      x_label, y_label: names of the numbers.
+    """
+    width, height = PLOT_SIZE
+    xs, ys = zip(*itertools.chain(*lines.values()), strict=True)
+    left, right, low, high = min(xs), max(xs), min(ys), max(ys)
 
-def new_figure(size: tuple[float, float] = PLOT_SIZE) -> "Figure":
-    """Returns an empty figure; `size` is its width and height in inches."""
-    # The import takes half a second, and a command that prints a table doesn't need it.
-    from matplotlib.figure import Figure
+    def place(x: float, y: float) -> str:
+        across, up = (x - left) / ((right - left) or 1), (y - low) / ((high - low) or 1)
+        return f"{across * width:.1f},{(1 - up) * height:.1f}"
 
-    return Figure(figsize=size, layout="constrained")
-
-
-def _svg(figure: "Figure") -> Html:
-    """Returns a figure as an SVG element in the page's colour and font."""
-    import matplotlib
-
-    figure.patch.set_visible(False)
-    for axes in figure.axes:
-        axes.patch.set_visible(False)
-        axes.tick_params(colors=_INK)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.spines[:].set_color(_INK)
-        legend = axes.get_legend()
-        in_legend = legend.get_texts() if legend else []
-        for label in (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *in_legend):
-            if label.get_color() == "black":
-                label.set_color(_INK)
-    target = io.StringIO()
-    # With a fixed salt, the same figure always gives the same SVG.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "BeamBERT"}):
-        figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
-    drawn = target.getvalue()
-    drawn = drawn[drawn.index("<svg") :]
-    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
-    # matplotlib's group names would occur twice in a page with two figures.
-    drawn = re.sub(r' id="[A-Za-z.]+_\d+"', "", drawn)
-    return Html(drawn.replace(_INK, "currentColor"))
+    drawn, names = [], []
+    for (name, points), colour in zip(lines.items(), COLOURS, strict=False):
+        path = " ".join(itertools.starmap(place, [*points, *points[-1:]]))  # One point is a dot.
+        style = f'fill="none" stroke="{colour}" stroke-width="2" stroke-linecap="round"'
+        drawn.append(f'<polyline {style} points="{path}"/>')
+        names.append(Html(f'<b style="color:{colour}">{html.escape(name)}</b> '))
+    box = f'viewBox="-2 -2 {width + 4} {height + 4}" width="{width}"'
+    about = f"{y_label} from {low:.4g} to {high:.4g}, {x_label} {left:,.0f} to {right:,.0f}"
+    plot = Html(f"<svg {box}>{''.join(drawn)}</svg>")
+    return tag("figure", plot, tag("figcaption", *names, about))

@@ -220,18 +220,11 @@ def _reading(text: Text, counts: Mapping[str, Any]) -> list[Html]:
 
 def _curve(encoder: str) -> Html:
     rows = list(map(json.loads, io.read_bytes(f"{encoder}/metrics.jsonl").splitlines()))
-    drawn = report.new_figure()
-    axes = drawn.subplots()
-    for split, label, colour in (
-        ("train", "training", report.BLUE),
-        ("eval", "held out", report.AMBER),
-    ):
-        points = [(row["step"], row["masked_lm_loss"]) for row in rows if row["split"] == split]
-        marker = "" if split == "train" else "."
-        axes.plot(*zip(*points, strict=True), color=colour, label=label, marker=marker)
-    axes.set(xlabel="step", ylabel="masked LM loss")
-    axes.legend(frameon=False)
-    return report.figures(drawn)
+    lines = {
+        name: [(row["step"], row["masked_lm_loss"]) for row in rows if row["split"] == split]
+        for name, split in (("training", "train"), ("held out", "eval"))
+    }
+    return report.curves(lines, "steps", "masked LM loss")
 
 
 def _masks(encoder: AskedEncoder, records: str) -> list[Html]:
