@@ -114,8 +114,6 @@ def measure_sentences(language: str, paragraphs: Sequence[Sequence[str]]) -> dic
         mock.patch.object(sentences, "split_clauses", lambda text: [text]),
         mock.patch.object(sentences, "_RULES_OF", {}),
         mock.patch.object(sentences, "_stops", lambda _: None),
-        mock.patch.object(sentences, "_split_brackets", lambda sentence, _: [sentence]),
-        mock.patch.object(sentences, "_SPEECH", re.compile("(?!)")),
         mock.patch.object(sentences, "_joined", lambda segments, _: segments),
     ):
         found["sentencex"] = split(paragraphs, language)

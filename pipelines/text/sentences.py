@@ -28,25 +28,19 @@ WINDOW = 1 << 20
 # Number of characters above which a paragraph is cut. The splitter looks for the end of a quotation
 # in the whole paragraph. This takes quadratic time, and it fails where a quotation mark is missing.
 LONGEST_PARAGRAPH = 1 << 16
-# Number of characters, as many as 128 tokens have, above which a sentence is split again without
-# regard to brackets and quotation marks. The splitter never ends a sentence between two of them: a
-# speech, or all that stands between the "(C)" of two copyrights, is one sentence to it.
-LONGEST_QUOTATION = 500
-_ANY_END = re.compile(f"[{re.escape(SENTENCE_ENDS.replace(':', ''))}]")
-# A quotation that is all of a segment, where no apostrophe before a letter closes it, or one that
-# the next paragraph closes; and ends of sentences inside, but not that of a title, "Capt. ".
-_OPENS_SPEECH = "\"“„«‘'"
-_SPEECH = re.compile(r"[\"“„«‘][^\"“”„«»‘]*[\"”“»’]|'(?=\w)(?:[^\"“”„«»‘']|'(?=\w))*'?")
 _CAPITAL_LETTER = "[A-ZÀ-ÖØ-ÞА-ЯΑ-Ω]"
-_END_INSIDE = re.compile(rf"[.!?…] (?={_CAPITAL_LETTER})")
-# Sentences in brackets, which the splitter doesn't separate from the next one.
-_IN_BRACKETS = re.compile(
-    rf"(?:\A|(?<=[.!?…] ))\((?=\w+ |{_CAPITAL_LETTER})[^()]*[.!?…][\"'”’]?\)"
-    rf" (?=[\"“]?{_CAPITAL_LETTER})"
-)
-_SHORT_NAME = re.compile(r"[^.!?\s] [A-ZÀ-ÖØ-ÞА-ЯΑ-Ω]\w{1,3}\. $")
-_WITHOUT_QUOTATION = str.maketrans(
-    dict.fromkeys("()[]{}<>\"'`“”„‟‘’‚‛«»‹›「」『』《》〈〉（）【】", " ")
+# The splitter never ends a sentence between two quotation marks or brackets: a speech, or all that
+# stands between the "(C)" of two copyrights, is one sentence to it. So spaces stand for them, but
+# not for brackets that hold no sentence: "(proj. J. Smith)", "(...)".
+_OPENING = frozenset("\"'`“„«‹‘(「『《〈（【")
+_QUOTATION = '"`“”„«»‹›‘()「」『』《》〈〉（）【】'
+_KEPT_BRACKETS = re.compile(rf"\(((?![\W\d_]|{_CAPITAL_LETTER})[^()]{{4,199}}[^().!?…]|[.…]+)\)")
+_SHOWN = (
+    *((mark, " ") for mark in _QUOTATION),
+    # Apostrophes that open or close a quotation, and the brackets that stay.
+    *(("''", "  "), (" '", "  "), ("\n'", "\n "), ("\x0e", "("), ("\x0f", ")")),
+    # Behind two marks the splitter takes "I" for a number.
+    *(("!! I ", ",! I "), ("?? I ", ",? I ")),
 )
 
 # Rules for languages.
@@ -91,7 +85,8 @@ _BEGINNINGS: Mapping[str, str] = {
     "de": "Aber Als Auch Auf Aus Bei Da Danach Das Dem Den Der Die Dies Diese Dieser Doch Ein Eine "
     "Er Es Für Im In Ihr Mit Nach Sein Seine Seit Sie So Und Wenn Wie",
     "es": "Además Al Como Con Cuando El En Es Esta Este Los Las Para Pero Por Se Su Sus Un Una Y",
-    "fr": "Au Aux Avec Ce Ces Cette Dans Elle Elles En Et Il Ils Les Mais On Par Pour Sa Si Son Un",
+    "fr": "Au Aux Avec Ce Ces Cette Dans Elle Elles En Et Il Ils Les Mais On Par Pour Sa Si Son Un "
+    "Une",
     "it": "Al Anche Come Con Dopo Gli I Il In Ma Nel Nella Per Quando Questa Questo Si Sono Un Una",
     "nl": "Als Bij Daarna Deze Die Dit Een En Er Haar Hij Het In Maar Met Na Om Ook Op Voor Zij",
     "pt": "Ao Após Como Com Em Ele Ela Essa Esse Esta Este Foi Mas Na No O Os Para Por Quando Um",
@@ -130,14 +125,17 @@ _GOES_ON = re.compile(r"[.,:;/?!]|[+=] |-\w")
 _NO_WORDS = re.compile(r"[\W_]{1,9}")
 # Small letters, also behind an opening mark or a dash, but not that of an item, "(a)".
 _SMALL = re.compile(r"(?!\(?[a-z]\)\s)[\"“„«(–—-]*\s?([^\W\d_])")
-# A stop behind a word that is too long for an abbreviation ends a sentence before a small letter.
-_LONG_WORD = re.compile(r"(?<!\w)[^\W\d_]{6,}\. $")
+# A stop behind a word that is too long for an abbreviation, or behind a bracket, ends a sentence
+# before a small letter.
+_LONG_WORD = re.compile(r"(?:(?<!\w)[^\W\d_]{6,}|[^.]\))\. $")
 # Characters of the longest last words of a segment that the rules below name, with white space.
 _LONGEST_LAST_WORD = 11
 # A letter that is a part of an abbreviation, "a.|C.", or an initial, "J. |Smith". "I" is mostly a
 # word or a number.
 _ONE_LETTER = re.compile(r"\b[^\W\d_]\.$")
 _INITIAL = re.compile(r"(?:^|[\s.(“\"-])[^\W\d_I]\.\s$")
+# The name of a speaker, which begins a paragraph of a play.
+_SPEAKER = re.compile(rf"(?:{_CAPITAL_LETTER}\w{{1,9}} ){{1,2}}{_CAPITAL_LETTER}\. ")
 # The number of an item, or of a ruler, if it is all of a segment.
 _ITEM = re.compile(r"\(?(?:\d{1,4}(?:\.\d{1,3})*|[IVXL]{1,5})[.)]\s?")
 # Letters of words without vowels, which are abbreviations.
@@ -160,7 +158,7 @@ _REFERENCE = re.compile(
     rf"|max|min|tel|tél|(?-i:(?!k[gm]|[cm]m|ml|ft|hrs?)(?:{_CAPITAL}|{_CONSONANT}){_CONSONANT}{{1,3}})|[^\W\d_])|\w\.[^\W\d_]{{1,2}})\.\s{{0,2}}$",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[([]?\d|[([]|(?:[IVXL]{2,}|[VX])\b")
+_NUMBER = re.compile(rf"[([]?\d|[([](?!{_CAPITAL_LETTER}\w)|(?:[IVXL]{{2,}}|[VX])\b")
 # The year or day before a month, "9. |2. 1999".
 _DAY, _MONTH = re.compile(r"(?:^|\s)\d{1,4}\.\s$"), re.compile(r"\d\d?\.[\s,]")
 # The splitter also ends sentences before what resembles the number of an item, "46% (46) of".
@@ -264,21 +262,7 @@ def split_sentences(
         found: Iterable[str] = map(str.strip, _segments(text, language))
         if language == "th":
             found = itertools.chain.from_iterable(map(split_clauses, found))
-        for sentence in filter(None, found):
-            if len(sentence) > LONGEST_QUOTATION and _ANY_END.search(
-                sentence, 0, len(sentence) - 3
-            ):
-                sentences += _split_quotation(sentence, language)
-            elif (
-                sentence[0] in _OPENS_SPEECH
-                and _END_INSIDE.search(sentence)
-                and _SPEECH.fullmatch(sentence)
-            ):
-                sentences += _split_speech(sentence, language)
-            elif "(" in sentence:
-                sentences += _split_brackets(sentence, language)
-            else:
-                sentences.append(sentence)
+        sentences += filter(None, found)
     return sentences
 
 
@@ -315,18 +299,21 @@ def _split(text: str, known: str, language: str) -> list[str]:
     # The parser of a command's flags imports this module, and needs no splitter.
     import sentencex
 
-    segments = sentencex.segment(_RULES_OF.get(language, language), known)
     found: list[str] = []
-    end, is_known = 0, known == text
-    for segment in segments:
-        start = end
-        if not known.startswith(segment, start):  # The splitter drops some white space.
-            start = known.index(segment, end)
-            if found:
-                found[-1] += text[end:start]
-        end = start + len(segment)
-        found.append(segment if is_known else text[start:end])
-    return found
+    start = end = 0
+    for segment in sentencex.segment(_RULES_OF.get(language, language), known):
+        # The splitter drops some white space.
+        begin = end if known.startswith(segment, end) else known.index(segment, end)
+        end = begin + len(segment)
+        opening = text[begin - 3 : begin]
+        if opening == "`` " or (opening == ' " ' and text.count('"', start, begin) % 2):
+            begin -= 1
+        while begin > start and text[begin - 1] in _OPENING:
+            begin -= 1
+        if begin > start:
+            found.append(text[start:begin])
+            start = begin
+    return [*found, text[start:]]
 
 
 @functools.cache
@@ -373,7 +360,8 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
             before, segment = before + note[0], segment[note.end() :]
             if not segment:
                 continue
-        if _goes_on(end, segment, language, is_cased):
+        is_first = not joined or joined[-1][-1] == "\n"
+        if (is_first and _SPEAKER.fullmatch(before)) or _goes_on(end, segment, language, is_cased):
             before += segment
         elif (part := _OF_NEXT.search(end)) and _begins(part):
             joined.append(before[: len(before) - len(part[0])])
@@ -438,58 +426,6 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
     return language not in _WITH_CAPITAL_NOUNS or not _NO_NOUN.match(segment)
 
 
-def _split_speech(speech: str, language: str) -> Iterator[str]:
-    """Yields the sentences of a quotation."""
-    start = 0
-    for match in _END_INSIDE.finditer(speech):
-        end = match.end()
-        last = speech[max(start, end - _LONGEST_LAST_WORD) : end]
-        following = speech[end : end + _LONGEST_LAST_WORD]
-        if (
-            match[0] != ". "
-            or _is_plain_end(last, following)
-            or not (_SHORT_NAME.search(last) or _goes_on(last, following, language, is_cased=True))
-        ):
-            yield speech[start : end - 1]
-            start = end
-    yield speech[start:]
-
-
-def _split_brackets(sentence: str, language: str) -> Iterator[str]:
-    """Yields a sentence in the pieces before, in and behind brackets that hold whole sentences.
-
-    A bracket that is never closed holds none together.
-    """
-    if sentence.count("(") > sentence.count(")") and _END_INSIDE.search(sentence):
-        yield from _split_quotation(sentence, language)
-        return
-    start = 0
-    for match in _IN_BRACKETS.finditer(sentence):
-        if match.start() > start:
-            yield sentence[start : match.start() - 1]
-        yield match[0][:-1]
-        start = match.end()
-    yield sentence[start:]
-
-
-def _split_quotation(sentence: str, language: str) -> Iterator[str]:
-    """Yields a sentence in the pieces that it has without brackets and quotation marks.
-
-    A mark between two pieces goes with the one from which no space separates it.
-    """
-    bare = sentence.translate(_WITHOUT_QUOTATION)
-    start = end = 0
-    for piece in filter(None, map(str.strip, _segments(bare, language))):
-        first = bare.index(piece, end)
-        if end:
-            between = sentence[end:first]
-            cut = end + next((i for i, c in enumerate(between) if c.isspace()), len(between))
-            yield sentence[start:cut].strip()
-            start = cut
-        end = first + len(piece)
-    yield sentence[start:].strip()
-
-
 def _windows(paragraphs: Iterable[str], most: int) -> Iterator[str]:
     """Yields paragraphs joined by blank lines, which end sentences, `most` characters at a time."""
     held: list[str] = []
@@ -545,7 +481,10 @@ def with_stand_ins(text: str, language: str) -> str:
     """
     for pattern, character in _STAND_INS.get(language, ()):
         text = pattern.sub(character, text)
-    return text
+    text = "\n" + _KEPT_BRACKETS.sub("\x0e\\1\x0f", text)
+    for written, known in _SHOWN:
+        text = text.replace(written, known)
+    return text[1:]
 
 
 def split_clauses(sentence: str) -> list[str]:

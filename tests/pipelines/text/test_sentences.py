@@ -117,11 +117,6 @@ def test_what_stands_between_two_marks_is_no_sentence_of_any_length(text, first,
     assert " ".join(sentences).startswith(first) and sentences[-1].endswith(last)
 
 
-def test_a_short_quotation_stays_whole():
-    text = 'He said: "I have come. It is late." Then he left.'
-    assert split_sentences(Document(text)) == [text.removesuffix(" Then he left."), "Then he left."]
-
-
 SMALL = {"WINDOW": 200, "LONGEST_PARAGRAPH": 60}
 words = st.text("abné\U0001f600", min_size=1, max_size=5)
 
