@@ -12,7 +12,7 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import accumulate, chain
+from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
 from beambert.compression import CorruptFileError, decompress
@@ -139,21 +139,20 @@ def split_at(file: "InputFile", format_name: str, offsets: Sequence[int]) -> lis
     return [FilePart(file, format_name, *cut) for cut in zip(starts, ends, strict=True)]
 
 
-def split_sections(file: "InputFile", format_name: str, sizes: Sequence[int]) -> list[FilePart]:
-    """Returns parts of at least `part_bytes` each, cut between sections.
-
-    Args:
-      file: the file to divide.
-      format_name: format of the file.
-      sizes: size of each section in bytes.
-    """
-    parts, first, start = [], 0, 0
-    for index, end in enumerate(accumulate(sizes), 1):
-        if end - start >= part_bytes(file) or index == len(sizes):
-            last = None if index == len(sizes) else end
-            parts.append(FilePart(file, format_name, start, last, range(first, index)))
-            first, start = index, end
-    return parts or [FilePart(file, format_name)]
+def split_sections(file: "InputFile", format_name: str, count: int) -> list[FilePart]:
+    """Returns parts of about `part_bytes` each, of a file with sections that are equally large."""
+    size = file.bytes // max(count, 1)
+    most = max(1, part_bytes(file) // max(size, 1))
+    return [
+        FilePart(
+            file,
+            format_name,
+            first * size,
+            (first + most) * size if first + most < count else None,
+            range(first, min(first + most, count)),
+        )
+        for first in range(0, count, most)
+    ] or [FilePart(file, format_name)]
 
 
 def expected_coverage(files: Iterable["InputFile"]) -> int:
@@ -457,7 +456,7 @@ class LineFormat(Format):
         A file that is in none of the encodings is one reject. If one encoding is given, or the
         file is damaged UTF-8, each document that isn't in it is a reject.
         """
-        beginning = b"" if part.start else _beginning(part, stored)
+        beginning = b"" if part.start else read_beginning(part.file.path, stored, part.end)
         lines = CountedLines((), lambda: None)
         try:
             encoding = self._encoding_of(part, stored, beginning, options.encodings)
@@ -522,13 +521,15 @@ class LineFormat(Format):
                 before = lines.number
 
 
-def _beginning(part: FilePart, stored: BinaryIO) -> bytes:
-    """Returns the first bytes of a part at the beginning of a file, decompressed."""
-    beginning = b""
+def read_beginning(path: str, stored: BinaryIO, end: int | None = None) -> bytes:
+    """Returns the first `SAMPLE_BYTES` bytes of an open file, decompressed, and rewinds it."""
+    sample = b""
+    opened = decompress(path, stored, end)
     with contextlib.suppress(CorruptFileError):  # The reader meets the damage again.
-        beginning = decompress(part.file.path, stored, part.end).read(SAMPLE_BYTES)
+        while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
+            sample += chunk
     stored.seek(0)
-    return beginning
+    return sample
 
 
 def _in_encoding(found: Found, encoding: str) -> Found:

@@ -1,14 +1,6 @@
 """The formats of a corpus, and how a file's format is recognised. Pure.
 
-To add a format, write a subclass of `base.Format`, or of `base.LineFormat` if its
-documents consist of lines:
-
-- `name` is the value of --format;
-- `beginning` or `recognises` recognises its files by their first bytes;
-- `split` divides a large file among workers (without it, files stay whole);
-- `read` yields the documents of a part, or `read_lines` those in some lines.
-
-Then add an instance of the class to `_TRIED`.
+CONTRIBUTING.md says how to add one.
 """
 
 import codecs

@@ -23,7 +23,7 @@ from beambert.pipelines.corpus.base import (
 )
 from beambert.pipelines.corpus.cleaning import NO_SPACES, PARAGRAPHS
 from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
-from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS
+from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS, OTHER_ELEMENTS
 
 # Elements of HTML without content, and those that stand inside of a line; all others begin one.
 # fmt: off
@@ -31,15 +31,11 @@ _VOID = frozenset((
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
     "source", "track", "wbr",
 ))
-_INLINE = frozenset((
-    "a", "abbr", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i",
-    "img", "ins", "kbd", "mark", "q", "rb", "ruby", "s", "samp", "small", "span", "strike",
-    "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
-))
+_INLINE = frozenset(OTHER_ELEMENTS) - {"details", "section"} | {"br"}
 # Elements whose content is no prose, besides those of wikis, and classes of MediaWiki's pages.
 _DROPPED = (DROPPED_ELEMENTS - _VOID) | {
     "head", "title", "nav", "header", "footer", "aside", "form", "button", "select", "noscript",
-    "svg", "figure", "figcaption", "iframe",
+    "svg", "iframe",
 }
 # fmt: on
 _DROPPED_CLASS = re.compile(

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
-from typing import Any, BinaryIO
+from typing import Any
 
-from beambert.compression import CorruptFileError, decompress
+from beambert.compression import CorruptFileError
 from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
 from beambert.pipelines.corpus import base
@@ -22,7 +22,6 @@ from beambert.pipelines.corpus.documents import NO_TEXT, Document, Found, Reject
 from beambert.pipelines.corpus.encodings import (
     DEFAULT_ENCODING,
     READS_AS_WINDOWS,
-    SAMPLE_BYTES,
     UTF8,
 )
 from beambert.pipelines.corpus.formats import FORMATS, TO_REPORT, Foreign, recognise, to_utf8
@@ -77,8 +76,7 @@ def read_part(part: FilePart, options: ReadOptions, progress: ProgressTally) -> 
         reported = done
 
     with part.file.open(part.end) as stored:
-        beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
-        stored.seek(0)
+        beginning = base.read_beginning(part.file.path, stored) if part.format == AUTO else b""
         found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
         for row in found.read(part, stored, options, report):
             yield _clean(row, found, options)
@@ -241,18 +239,7 @@ def recognise_formats(files: Sequence[InputFile], options: ReadOptions) -> list[
 def _beginning(file: InputFile) -> bytes:
     """Returns the first `SAMPLE_BYTES` bytes of a file, decompressed."""
     with file.open(end=BEGINNING_BYTES) as stored:
-        return _sample(file.path, stored)
-
-
-def _sample(path: str, stored: BinaryIO) -> bytes:
-    """Returns the first `SAMPLE_BYTES` bytes of an open file, decompressed."""
-    sample = b""
-    opened = decompress(path, stored)
-    # Damage is ignored here. The reader meets it again and rejects it.
-    with contextlib.suppress(CorruptFileError):
-        while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
-            sample += chunk
-    return sample
+        return base.read_beginning(file.path, stored)
 
 
 def _format_of(file: InputFile, beginning: bytes, options: ReadOptions) -> Format:

@@ -6,7 +6,7 @@ The rules are for those texts only, since any other may hold such signs.
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from beambert.pipelines.corpus.cleaning import MOST_OF_A_LINE, substitute, wrapped_width
 from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
@@ -31,7 +31,7 @@ DROPPED_ELEMENTS = frozenset((
 _LINE_ELEMENTS = frozenset((
     "br", "p", "div", "hr", "blockquote", "center", "poem", "caption", "ul", "ol", "dl", "tr",
 ))
-_OTHER_ELEMENTS = (
+OTHER_ELEMENTS = (
     "a", "abbr", "b", "bdi", "bdo", "big", "cite", "data", "del", "details", "dfn", "em", "font",
     "i", "img",
     "includeonly", "ins", "kbd", "mark", "noinclude", "nowiki", "onlyinclude", "q", "rb", "rbc",
@@ -40,7 +40,7 @@ _OTHER_ELEMENTS = (
 )
 # fmt: on
 _ELEMENT = re.compile(
-    rf"<(/?)({'|'.join([*sorted(DROPPED_ELEMENTS), *sorted(_LINE_ELEMENTS), *_OTHER_ELEMENTS])})"
+    rf"<(/?)({'|'.join([*sorted(DROPPED_ELEMENTS), *sorted(_LINE_ELEMENTS), *OTHER_ELEMENTS])})"
     r"\b[^<>]{0,500}?(/?)>",
     re.IGNORECASE,
 )
@@ -55,10 +55,12 @@ _ITEM_LINE = re.compile(r"\(?\d{1,3}[.)] .*[^.!?…:;,\"”’)]")
 # WikiExtractor writes these for formulas and code.
 _PLACEHOLDER = re.compile(r"\b(?:formula|codice)_\d+")
 _MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
-_BRACKETS = re.compile(r"\[\[|\]\]")
-_BRACES = re.compile(r"\{\{|\}\}")
-# Links deeper than a picture's caption in a picture's caption don't occur.
-_DEEPEST_LINK = 8
+# A template and a link without another one inside, and their marks.
+_TEMPLATE = re.compile(r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))*\}\}")
+_LINK = re.compile(r"\[\[((?:[^\[\]]|\[(?!\[)|\](?!\]))*)\]\]")
+_BRACES, _BRACKETS = re.compile(r"\{\{|\}\}"), re.compile(r"\[\[|\]\]")
+# Greatest number of templates or links inside of each other.
+_DEEPEST = 8
 _OUTSIDE_LINK = re.compile(r"\[(?:https?:)?//[^\s\[\]<>]*(?:[ \xa0]([^\[\]\n]*))?\]")
 # Links to pictures and categories show no text. A title with a colon has a space after it.
 _NO_TEXT_LINK = re.compile(r"[^\W\d_]+:(?! )")
@@ -128,9 +130,11 @@ def clean_wikiextractor(text: str) -> tuple[str, Counter[str]]:
     if ("|" in text or "!" in text) and _TABLE_LINE.search(text):
         text = _drop_tables(text, counts)
     if "{" in text or "}" in text:
-        text = _drop_templates(text, counts)
+        text = _replace_nested(_TEMPLATE, GAP, text, counts, "template")
+        text = substitute(_BRACES, GAP, text, counts, "template")
     if "[" in text or "]" in text:
-        text = _show_links(text, counts)
+        text = _replace_nested(_LINK, lambda match: _shown(match[1]), text, counts, "link")
+        text = substitute(_BRACKETS, "", text, counts, "link")
         text = substitute(_OUTSIDE_LINK, r"\1", text, counts, "link")
     if "_" in text and "__" in text:
         text = substitute(_MAGIC_WORD, "", text, counts, "magic_word")
@@ -278,60 +282,20 @@ def _drop_tables(text: str, counts: Counter[str]) -> str:
     return _drop_lines(text, is_of_table, counts, "table_row")
 
 
-def _drop_templates(text: str, counts: Counter[str]) -> str:
-    """Drops templates, which may be nested, and single double braces."""
-    kept: list[str] = []
-    for depth, piece, is_mark in _nested(text):
-        if depth == 0:
-            if is_mark:
-                counts["template"] += 1
-            kept.append(GAP if is_mark else piece)
-    return "".join(kept)
-
-
-def _nested(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Yields (depth, piece, whether the piece is double braces) of a text.
-
-    The depth is that after the piece: 1 for the outermost opening braces, 0 for those that close
-    them and for single ones.
-    """
-    marks = list(_BRACES.finditer(text))
-    partner: dict[int, int] = {}
-    opened: list[int] = []
-    for index, mark in enumerate(marks):
-        if mark[0] == "{{":
-            opened.append(index)
-        elif opened:
-            partner[opened.pop()] = index
-    closing = set(partner.values())
-    depth, position = 0, 0
-    for index, mark in enumerate(marks):
-        yield depth, text[position : mark.start()], False
-        depth += (index in partner) - (index in closing)
-        yield depth, mark[0], True
-        position = mark.end()
-    yield depth, text[position:], False
-
-
-def _show_links(text: str, counts: Counter[str]) -> str:
-    """Replaces links by the text that they show, and drops pictures and categories."""
-    opened: list[list[str]] = []
-    out: list[str] = []
-    position = 0
-    for mark in _BRACKETS.finditer(text):
-        if mark[0] == "]]" or len(opened) >= _DEEPEST_LINK:
-            counts["link"] += 1
-        (opened[-1] if opened else out).append(text[position : mark.start()])
-        position = mark.end()
-        if mark[0] == "[[" and len(opened) < _DEEPEST_LINK:
-            opened.append([])
-        elif opened:
-            shown = _shown("".join(opened.pop()))
-            (opened[-1] if opened else out).append(shown)
-    if opened:
-        counts["link"] += len(opened)
-        out.extend("".join(pieces) for pieces in opened)
-    return "".join([*out, text[position:]])
+def _replace_nested(
+    pattern: re.Pattern[str],
+    new: str | Callable[[re.Match[str]], str],
+    text: str,
+    counts: Counter[str],
+    reason: str,
+) -> str:
+    """Returns a text after a substitution from the inside of nested markup out."""
+    for _ in range(_DEEPEST):
+        text, count = pattern.subn(new, text)
+        if not count:
+            break
+        counts[reason] += count
+    return text
 
 
 def _shown(link: str) -> str:

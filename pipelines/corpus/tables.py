@@ -57,9 +57,8 @@ _STATED_SEPARATOR = re.compile(r"sep=([,;\t|])\r?\n")
 _FEWEST_ROWS = 3
 # The fields of a row, or what is wrong with it.
 Row = list[str] | csv.Error
-# Greatest number of rows and of their bytes to decode from Parquet at a time.
-_BATCH_ROWS = 1000
-_BATCH_BYTES = 16 << 20
+# Number of rows to decode from Parquet at a time. A row may be a book.
+_BATCH_ROWS = 16
 
 
 def with_language(found: Found, value: Any, unit: str, number: int, options: ReadOptions) -> Found:
@@ -232,37 +231,38 @@ class _Table(LineFormat):
                 break
         else:
             return
-        at = self._find(names, options.text_column, "--text_column")
+        advice = ", or give --format=text"
+        at = find_column(names, options.text_column, "--text_column", advice)
         of_language = None
         if options.language_column:
-            of_language = self._find(names, options.language_column, "--language_column")
+            of_language = find_column(names, options.language_column, "--language_column")
         for number, row in rows:
             if isinstance(row, csv.Error):
                 yield _not_csv(number, row)
             elif len(row) == len(names):
+                language = None if of_language is None else row[of_language]
                 found = decode_document(_bytes(row[at]), number)
-                if of_language is not None:
-                    found = with_language(found, row[of_language], "line", number, options)
-                yield found
+                yield with_language(found, language, "line", number, options)
             elif row:
                 detail = f"line {number} has {len(row)} fields, and the header has {len(names)}"
                 yield Reject(number, "wrong_fields", detail)
 
-    def _find(self, names: list[str], column: str, flag: str) -> int:
-        """Returns the number of a column.
 
-        Raises:
-          InputError: there is no such column, or there are two.
-        """
-        if names.count(column) != 1:
-            has = "two columns have that name; rename one"
-            if column not in names:
-                listed = ", ".join(names[:_LISTED]) + ", …" * (len(names) > _LISTED)
-                has = f"no such column; name one of {listed}, or give --format=text"
-                if self.name == "csv" and len(names) == 1 and "\t" in names[0]:
-                    has = "no such column; the first line has tabs: give --format=tsv or text"
-            raise InputError(f"{flag}={column}: {has}")
+def find_column(names: Sequence[str], column: str, flag: str, advice: str = "") -> int:
+    """Returns the number of a column.
+
+    Raises:
+      InputError: there is no such column, or there are two.
+    """
+    if names.count(column) == 1:
         return names.index(column)
+    has = "two columns have that name; rename one"
+    if column not in names:
+        listed = ", ".join(names[:_LISTED]) + ", …" * (len(names) > _LISTED)
+        has = f"no such column; name one of {listed}{advice}"
+        if len(names) == 1 and "\t" in names[0]:
+            has = "no such column; the first line has tabs: give --format=tsv or text"
+    raise InputError(f"{flag}={column}: {has}")
 
 
 def delimiter_of(header: str) -> str:
@@ -353,11 +353,16 @@ class Parquet(Format):
         Raises:
           InputError: the file has no such column, or the column holds no text.
         """
-        sizes: list[int] = []
+        groups = 0
         # Damage is ignored here. The reader meets it again and rejects it.
-        with file.open() as stored, contextlib.suppress(CorruptFileError), _naming(file):
-            sizes = row_group_bytes(stored, options)
-        return split_sections(file, self.name, sizes)
+        with (
+            file.open() as stored,
+            contextlib.suppress(CorruptFileError),
+            _naming(file),
+            _opened(stored, options) as parquet,
+        ):
+            groups = parquet.num_row_groups
+        return split_sections(file, self.name, groups)
 
     def read(self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Report) -> Rows:
         """Yields the documents of a part's row groups, see `read_parquet`."""
@@ -390,15 +395,14 @@ def read_parquet(
             before = row = sum(sizes[: groups.start])
             total = sum(sizes[group] for group in groups)
             for group in groups:
-                size = _rows_at_once(parquet.metadata, group, options)
-                for batch in parquet.iter_batches(size, [group], options.columns):
+                for batch in parquet.iter_batches(_BATCH_ROWS, [group], options.columns):
                     languages = batch.column(language) if language else itertools.repeat(None)
                     for value, of_language in zip(batch.column(text), languages, strict=False):
                         row += 1
-                        found = _row_document(value, row)
-                        if language:
-                            found = with_language(found, _text(of_language), "row", row, options)
-                        yield (row - before) / total, found
+                        yield (
+                            (row - before) / total,
+                            _row_document(value, of_language, row, options),
+                        )
     except CorruptFileError as error:
         yield 1.0, Reject(row + 1, "corrupt_file", f"unreadable after row {row} ({error})")
 
@@ -426,62 +430,22 @@ def _opened(file: BinaryIO, options: ReadOptions) -> Iterator["pq.ParquetFile"]:
         raise CorruptFileError(str(error)) from error
 
 
-def row_group_bytes(file: BinaryIO, options: ReadOptions = TEXT_ALONE) -> list[int]:
-    """Returns the number of compressed bytes that the texts of each row group take.
-
-    Raises:
-      InputError: the file has no such column, or the column holds no text.
-      CorruptFileError: the file is damaged or cut off.
-    """
-    with _opened(file, options) as parquet:
-        groups = range(parquet.num_row_groups)
-        found = (_chunks(parquet.metadata, group, [options.text_column]) for group in groups)
-        return [sum(chunk.total_compressed_size for chunk in chunks) for chunks in found]
-
-
-def _rows_at_once(metadata: "pq.FileMetaData", group: int, options: ReadOptions) -> int:
-    """Returns the number of rows of a row group whose texts fit in memory."""
-    chunks = _chunks(metadata, group, options.columns)
-    size = sum(chunk.total_uncompressed_size for chunk in chunks)
-    a_row = size // max(metadata.row_group(group).num_rows, 1)
-    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(a_row, 1)))
-
-
-def _chunks(
-    metadata: "pq.FileMetaData", group: int, names: Sequence[str]
-) -> list["pq.ColumnChunkMetaData"]:
-    """Returns the parts of some columns that a row group has."""
-    chunks = map(metadata.row_group(group).column, range(metadata.num_columns))
-    return [chunk for chunk in chunks if chunk.path_in_schema in names]
-
-
-def _text(value: "pa.Scalar") -> str | None:
-    """Returns the text of a value; "?", which is not a language, if it isn't UTF-8."""
-    try:
-        return value.as_py()
-    except UnicodeDecodeError:
-        return "?"
-
-
 def _check_column(parquet: "pq.ParquetFile", column: str, flag: str) -> None:
     import pyarrow as pa
 
     schema = parquet.schema_arrow
-    if column not in schema.names:
-        listed = ", ".join(schema.names)
-        raise InputError(f"{flag}={column}: no such column; name one of {listed}")
-    if schema.names.count(column) > 1:
-        raise InputError(f"{flag}={column}: two columns have that name; rename one")
-    kind = schema.field(column).type
+    kind = schema.field(find_column(schema.names, column, flag)).type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     is_text = pa.types.is_string(value) or pa.types.is_large_string(value)
     if not (is_text or pa.types.is_string_view(value)):
         raise InputError(f"{flag}={column}: holds {kind}, not text; name another")
 
 
-def _row_document(value: "pa.Scalar", row: int) -> Found:
+def _row_document(
+    value: "pa.Scalar", of_language: "pa.Scalar | None", row: int, options: ReadOptions
+) -> Found:
     try:
-        text = value.as_py()
+        text, language = value.as_py(), of_language and of_language.as_py()
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         return Reject(row, NOT_UTF8, f"byte 0x{byte:02x} in row {row} is not UTF-8")
@@ -491,4 +455,4 @@ def _row_document(value: "pa.Scalar", row: int) -> Found:
         most = base.MOST_DOCUMENT_BYTES
         detail = f"the document in row {row} has over {most:,} characters"
         return Reject(row, "too_large", detail)
-    return Document(text)
+    return with_language(Document(text), language, "row", row, options)

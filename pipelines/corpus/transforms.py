@@ -23,8 +23,6 @@ from beambert.pipelines.running import check_beginning, check_reachable_from
 
 # Tags of the side outputs of the steps that read documents.
 COUNTS, REJECTS = "counts", "rejects"
-# Number of rejects that a step passes on at once. One by one they cost more than their reading.
-REJECTS_AT_A_TIME = 1000
 
 
 # The rows are named tuples with Beam schemas and deterministic coders.
@@ -69,25 +67,9 @@ for _kind in (DocumentRow, RejectRow):
 Part = FilePart | DocumentRow | str
 
 
-class RejectLists:
-    """Makes the outputs for `REJECTS` of a part's rejects."""
-
-    def __init__(self, part: Part):
-        """Takes the part."""
-        self._part = part
-        self._rows: list[str] = []
-
-    def add(self, reject: Reject) -> Iterator[beam.pvalue.TaggedOutput]:
-        """Adds a reject, and yields an output when there are enough."""
-        self._rows.append(reject_row(self._part, reject))
-        if len(self._rows) == REJECTS_AT_A_TIME:
-            yield from self.rest()
-
-    def rest(self) -> Iterator[beam.pvalue.TaggedOutput]:
-        """Yields an output of those that are left, if there are any."""
-        if self._rows:
-            yield beam.pvalue.TaggedOutput(REJECTS, self._rows)
-            self._rows = []
+def output_of(part: Part, reject: Reject) -> beam.pvalue.TaggedOutput:
+    """Returns the output for `REJECTS` of a part's reject: a list of rows."""
+    return beam.pvalue.TaggedOutput(REJECTS, [reject_row(part, reject)])
 
 
 class SplitFiles(beam.DoFn):

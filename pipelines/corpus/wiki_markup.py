@@ -40,12 +40,6 @@ _DROPPED_TO = {
 }  # fmt: skip
 # Matches links to the same article in another language ("fr:", "be-x-old:"), in dumps before 2013.
 _LANGUAGE_LINK = re.compile(r"(?:[a-z]{2,3}(?:-[a-z-]+)?|simple):")
-# Signs of list items at the start of a line. The parser makes an element of each in some
-# microseconds, though lines with one are dropped. Of a page with more signs than any article has,
-# items without other markup are left out before (in <nowiki>, too), and all signs but the first.
-_SIGNS = re.compile(r"(?<![^\n])([*#:;])([*#:;]*)")
-_PLAIN_ITEMS = re.compile(r"(?<![^\n])(?:[*#:;][^\n<>{}\[\]&'|]*\n)+")
-_MANY_SIGNS = 20_000
 # Marks in the text of a list item, of dropped markup, and of a template or a formula whose text is
 # not known, and the break of a line. XML cannot contain these characters.
 _LIST_ITEM, _DROPPED, _HOLE, _BREAK = "\x00", GAP, HOLE, "\x03"
@@ -96,9 +90,9 @@ _MARKS = re.compile(
 _ENDS = {"|}": "{|", "}}": "{{", "]]": "[[", "]": "[", "-->": "<!--"}
 # Elements that have no end, or whose end may be left out.
 _WITHOUT_END = {"br", "hr", "wbr", "li", "dt", "dd", "td", "th", "tr", "p", "img", "references"}
-# Greatest product of the page's length and the number of its unclosed markers; the parser takes up
-# to 0.15 seconds a million for the first kind, and a twentieth of that for the second.
-_MOST_COSTLY, _MOST_CHEAP = 5_000_000, 100_000_000
+# Greatest product of the page's length and the number of its unclosed markers, of which these kinds
+# take the parser a twentieth of the time. It takes up to 0.15 seconds a million.
+_MOST_UNCLOSED = 5_000_000
 _CHEAP = ("[", "<!--", "element")
 
 
@@ -119,8 +113,6 @@ def strip_markup(
     Raises:
       MarkupError: the markup cannot be parsed.
     """
-    if sum(len(match[0]) for match in _SIGNS.finditer(wikitext)) > _MANY_SIGNS:
-        wikitext = _SIGNS.sub(r"\1", _PLAIN_ITEMS.sub("\n", wikitext))
     wikitext = _LINE_OF_LINKS.sub("", wikitext)
     if "-{" in wikitext:
         wikitext = _VARIANTS.sub(_shown_variant, wikitext)
@@ -363,9 +355,7 @@ def is_tangled(wikitext: str) -> bool:
     """
     unclosed = count_unclosed(wikitext)
     cheap = sum(unclosed[kind] for kind in _CHEAP)
-    costly = unclosed.total() - cheap
-    length = len(wikitext)
-    return costly * length > _MOST_COSTLY or cheap * length > _MOST_CHEAP
+    return (unclosed.total() - 0.95 * cheap) * len(wikitext) > _MOST_UNCLOSED
 
 
 def count_unclosed(wikitext: str) -> Counter[str]:

@@ -14,7 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beambert.console import ProgressTally
 from beambert.pipelines.corpus.base import FilePart, coverage
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
-from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
+from beambert.pipelines.corpus.transforms import COUNTS, Part, output_of, read_documents
 from beambert.pipelines.pretraining.documents import CompactDocuments, compact_documents, divide
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.pretraining.shuffle import Shuffle
@@ -162,7 +162,6 @@ class TokenizeParts(beam.DoFn):
 
     def process(self, part: Part) -> Iterator[Any]:
         """Reads one part, and yields elements when there is enough to pass on."""
-        rejects = RejectLists(part)
         is_file = isinstance(part, FilePart)
         path = part.file.path if is_file else getattr(part, "path", "")
         number = self._plan.sources.number_of(path) if is_file else 0
@@ -173,7 +172,7 @@ class TokenizeParts(beam.DoFn):
             self._progress.add(documents=1)
             if isinstance(document, Reject):
                 losses["read"] += 1
-                yield from rejects.add(document)
+                yield output_of(part, document)
             elif isinstance(document, Document):
                 self._counts["with_replacement_characters"] += "\ufffd" in document.text
                 self._documents.setdefault(key, []).append(document)
@@ -187,7 +186,6 @@ class TokenizeParts(beam.DoFn):
                     tokens = sum(len(batch.tokens) for batch in self._tokenized)
                     if tokens >= self._shuffle.tokens_at_a_time:
                         yield from self._send()
-        yield from rejects.rest()
         if is_file:
             self._counts["coverage"] += coverage(part)
 

@@ -183,10 +183,8 @@ _NO_NOUN = re.compile(
     r"(?:Aber|Alle|Als|Also|Am|An|Auch|Auf|Aus|Bei|Beim|Bis|D(?:a\w{0,4}|e[mnrs]|ein\w{0,2}|ie\w{0,3}|u)|Doch|E[rs]|Ein\w{0,2}|Für|Hier|I[chmn]+"
     r"|Ih[mnr]\w?|Kein\w?|Man|Mit|Nach|Nun|Nur|Ob|Seit|Sein\w?|Sie|So|Um|Und|Vo[mnr]|W[aeio]\w{0,4}|Zu[mr]?)\b"
 )
-# What belongs to the next segment: an opening quotation mark, or the number of an item; and what
-# belongs to the one before: closing marks.
-_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„'‘]|(?:«|``)\s?|(?:\d{1,4}\.){1,4}\s?)$""")
-_OF_LAST = re.compile(r"""(?:["”»)\]]|'')+(?=\s)""")
+# The number of an item, which belongs to the next segment.
+_OF_NEXT = re.compile(r"(?<=[.!?…:]\s)(?:\d{1,4}\.){1,4}\s?$")
 # The mark of a note, or the number of its page, that no space separates from the end of a sentence.
 _NOTE = re.compile(r"(?:\[[^][]{1,30}\]|\*{1,3}|:\d{1,4}(?:[–,-]\d{1,4})*)+(?=\s|\Z)\s*")
 
@@ -305,9 +303,8 @@ def _split(text: str, known: str, language: str) -> list[str]:
         # The splitter drops some white space.
         begin = end if known.startswith(segment, end) else known.index(segment, end)
         end = begin + len(segment)
-        opening = text[begin - 3 : begin]
-        if opening == "`` " or (opening == ' " ' and text.count('"', start, begin) % 2):
-            begin -= 1
+        if text[begin - 1 : begin] == " " and _opens(text, begin - 2):
+            begin -= 2
         while begin > start and text[begin - 1] in _OPENING:
             begin -= 1
         if begin > start:
@@ -363,12 +360,9 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
         is_first = not joined or joined[-1][-1] == "\n"
         if (is_first and _SPEAKER.fullmatch(before)) or _goes_on(end, segment, language, is_cased):
             before += segment
-        elif (part := _OF_NEXT.search(end)) and _begins(part):
+        elif (part := _OF_NEXT.search(end)) and not _REFERENCE.search(end, 0, part.start()):
             joined.append(before[: len(before) - len(part[0])])
             before = part[0] + segment
-        elif (part := _OF_LAST.match(segment)) and not _opens(before, part[0]):
-            joined.append(before + part[0])
-            before = segment[part.end() :]
         else:
             joined.append(before)
             before = segment
@@ -389,15 +383,14 @@ def _is_plain_end(before: str, segment: str) -> bool:
     return mark != "«"
 
 
-def _opens(before: str, marks: str) -> bool:
-    """Whether straight quotation marks behind the white space of a segment open a quotation."""
-    return marks == '"' and before[-1].isspace() and before.count('"') % 2 == 0
-
-
-def _begins(part: re.Match[str]) -> bool:
-    """Whether the end of a segment belongs to the next one, as `_OF_NEXT` finds it."""
-    is_number = part[0][0].isdecimal()
-    return not (is_number and _REFERENCE.search(part.string, 0, part.start()))
+def _opens(text: str, place: int) -> bool:
+    """Whether a mark between spaces, or two of them, open a quotation."""
+    mark, start = text[place : place + 1], text.rfind("\n", 0, place) + 1
+    if text[place - 1 : place] not in (" ", "`", "") or mark not in '"`“„«‹»':
+        return False
+    if mark == '"':
+        return text.count('"', start, place) % 2 == 0
+    return mark != "»" or text.count("»", start, place) >= text.count("«", start, place)
 
 
 def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:

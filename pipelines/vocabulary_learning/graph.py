@@ -38,8 +38,8 @@ from beambert.pipelines.corpus.transforms import (
     REJECTS,
     DocumentRow,
     Part,
-    RejectLists,
     add_parts,
+    output_of,
     read_documents,
 )
 from beambert.pipelines.input_files import (
@@ -381,7 +381,6 @@ class CountWords(beam.DoFn):
     def process(self, part: Part) -> Iterator[Any]:
         """Counts the words of one part, and yields the counts when there are enough."""
         counts: Counter[str] = Counter()
-        rejects = RejectLists(part)
         for document in read_documents(part, self._options, self._progress):
             count_read(document, counts)
             self._progress.add(documents=1)
@@ -391,8 +390,7 @@ class CountWords(beam.DoFn):
                     if self._words.is_full:
                         yield from pack_counts(self._words.take(), self._partitions)
             elif isinstance(document, Reject):
-                yield from rejects.add(document)
-        yield from rejects.rest()
+                yield output_of(part, document)
         yield beam.pvalue.TaggedOutput(COUNTS, counts)
 
     def finish_bundle(self) -> Iterator[Any]:

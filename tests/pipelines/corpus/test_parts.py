@@ -134,7 +134,7 @@ FILES = [InputFile("a", 40 << 20), InputFile("gs://b/a", 400 << 20), InputFile("
 
 PARTS = [
     *split_evenly(FILES[0], "lines"),
-    *split_sections(FILES[1], "parquet", [30 << 20] * 9),
+    *split_sections(FILES[1], "parquet", 9),
     FilePart(FILES[2], "auto"),
 ]
 
