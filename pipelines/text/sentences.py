@@ -32,9 +32,11 @@ _CAPITAL_LETTER = "[A-ZÀ-ÖØ-ÞА-ЯΑ-Ω]"
 # The splitter never ends a sentence between two quotation marks or brackets: a speech, or all that
 # stands between the "(C)" of two copyrights, is one sentence to it. So spaces stand for them, but
 # not for brackets that hold no sentence: "(proj. J. Smith)", "(...)".
-_OPENING = frozenset("\"'`“„«‹‘(「『《〈（【")
+_OPENING = frozenset("\"'`“”„«»‹‘(「『《〈（【")
 _QUOTATION = '"`“”„«»‹›‘()「」『』《》〈〉（）【】'
 _KEPT_BRACKETS = re.compile(rf"\(((?![\W\d_]|{_CAPITAL_LETTER})[^()]{{4,199}}[^().!?…]|[.…]+)\)")
+# The bracket of a number of an item, "(1)", for which a sign stands that begins sentences.
+_ITEM_BRACKET = re.compile(r"\((?=\d{1,4}\))")
 _SHOWN = (
     *((mark, " ") for mark in _QUOTATION),
     # Apostrophes that open or close a quotation, and the brackets that stay.
@@ -306,6 +308,8 @@ def _split(text: str, known: str, language: str) -> list[str]:
         if text[begin - 1 : begin] == " " and _opens(text, begin - 2):
             begin -= 2
         while begin > start and text[begin - 1] in _OPENING:
+            if text[begin - 1] in "”»" and not text[begin - 2].isspace():
+                break
             begin -= 1
         if begin > start:
             found.append(text[start:begin])
@@ -474,7 +478,7 @@ def with_stand_ins(text: str, language: str) -> str:
     """
     for pattern, character in _STAND_INS.get(language, ()):
         text = pattern.sub(character, text)
-    text = "\n" + _KEPT_BRACKETS.sub("\x0e\\1\x0f", text)
+    text = "\n" + _KEPT_BRACKETS.sub("\x0e\\1\x0f", _ITEM_BRACKET.sub("_", text))
     for written, known in _SHOWN:
         text = text.replace(written, known)
     return text[1:]

@@ -54,7 +54,7 @@ exact = settings(derandomize=True, max_examples=200, deadline=None, database=Non
         ("X[[File:a.jpg|thumb|An [[oak]] here]] grows ]]", "X grows ", {"link": 3}),
         ("See [[2001: A Space Odyssey]].", "See 2001: A Space Odyssey.", {"link": 1}),
         ("See [http://x.org the page].", "See the page.", {"link": 1}),
-        ("A {{lang|grc|{{x}}}} word }} here", "A word here", {"template": 2}),
+        ("A {{lang|grc|{{x}}}} word }} here", "A word here", {"template": 3}),
         ("__NOTOC__Text of __init__", "Text of __init__", {"magic_word": 1}),
         ("Text.\n{|\n|-\n| cell\n|}\nMore.", "Text.\nMore.", {"table_row": 4}),
         ("Text.\n!colspan=9 style=| Season\n!Year\n! Party", "Text.", {"table_row": 3}),

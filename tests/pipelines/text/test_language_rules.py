@@ -86,6 +86,9 @@ CASES = [
         "ro",
         "A spus („Este târziu. |Plec acasă”), apoi a ieșit. |(b) nu a venit (figura 3). |e bine.",
     ),
+    ("sl", "Vse je v redu. |»Voila!« je vzkliknil. |Bilo je pozno. |»Vem. |Grem.«"),
+    ("fi", "Asetus on annettu. |(11) Jotta se toimii, on sovittu. |(12) Sitten kaikki päättyi."),
+    ("et", "Pidu peeti maha. |“ Nüüd on kõik. |Mul on lehm, ” naerab ta. |Ilus!"),
     ("am", "ሰላም ነው። |እንዴት ነህ፧"),
     ("hy", "Սա տուն է։ |Նա եկավ։"),
 ]
