@@ -26,8 +26,6 @@ LABELS_FILE = "labels.txt"
 ONNX_FILE = "model.onnx"
 # A SavedModel, and the graph in such a folder.
 SAVED_MODEL_FOLDER, GRAPH_FILE = "saved_model", "saved_model.pb"
-# The best run of a sweep: a model folder inside the folder of the sweep.
-BEST_FOLDER = "best"
 CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER = "checkpoints", "tensorboard"
 # These folders are large, and nobody needs them to use the model.
 NOT_TO_USE = (CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER)

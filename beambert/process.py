@@ -21,12 +21,13 @@ import re
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Time in which the process ends, even if something cannot be undone.
@@ -360,6 +361,23 @@ def chips_for_children() -> Iterator[None]:
         yield
     finally:
         leave_chips_to_children()
+
+
+def run_apart(arguments: Sequence[str]) -> int:
+    """Runs `beambert` in a process of its own; returns its exit status, negative for a signal.
+
+    A signal to this process is passed on, so that the command saves its state before both end.
+
+    Args:
+      arguments: name of the command, and its arguments.
+
+    Raises:
+      KeyboardInterrupt, Terminated: see `passed_on`.
+    """
+    with chips_for_children():
+        child = subprocess.Popen([sys.executable, "-P", "-m", "beambert", *arguments])
+    with child, passed_on(child.terminate):
+        return child.wait()
 
 
 @contextlib.contextmanager

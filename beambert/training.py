@@ -21,8 +21,6 @@ import functools
 import json
 import math
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -44,7 +42,7 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.text.languages import DEFAULT_LANGUAGE
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
-from beambert.process import loading, passed_on
+from beambert.process import loading, run_apart
 from beambert.trainer.pretraining.job import parse_budget
 from beambert.trainer.weights.given_path import check_weights
 
@@ -329,10 +327,7 @@ class _Journal:
             return kept["seconds"]
         self._folder.write_json(JOURNAL_FILE, self.steps)
         started = time.monotonic()
-        arguments = [sys.executable, "-P", "-m", *shlex.split(kept["line"])]
-        with subprocess.Popen(arguments) as process, passed_on(process.terminate):
-            process.wait()
-        if process.returncode:
+        if run_apart(shlex.split(kept["line"])[1:]):
             if len(self.steps) == 1:  # Nothing is made, and other flags may be given.
                 io.delete(f"{self._folder.path}/{JOURNAL_FILE}")
             raise InputError(f"{step.name}: failed; correct the error above and run it again")

@@ -25,7 +25,6 @@ from beambert.model.config import EncoderConfig
 from beambert.model.families.table import FAMILIES, read_config
 from beambert.model.layers import most_rows
 from beambert.model_files import (
-    BEST_FOLDER,
     CONFIG_FILE,
     RESULTS_FILE,
     TRAINING_FILE,
@@ -243,8 +242,7 @@ def fault_of(names: Sequence[str]) -> str:
     what = (
         "is a records folder" if has_shards(names) else f"not a model folder (no {TRAINING_FILE})"
     )
-    best = f"{BEST_FOLDER} in it or " if BEST_FOLDER in names else ""
-    return f"{what}; name {best}a folder that `beambert pretrain` or `finetune` makes"
+    return f"{what}; name a folder that `beambert pretrain` or `finetune` makes"
 
 
 def describe_model(

@@ -8,7 +8,6 @@ the last step, and only if the new model is better on the same examples.
 import dataclasses
 import datetime
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +35,7 @@ from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE, BusyError, lock_held
 from beambert.model_files import CHECKPOINTS_FOLDER
-from beambert.process import passed_on
+from beambert.process import run_apart
 
 EXAMPLES = """examples:
   # print the steps without doing them
@@ -141,15 +140,7 @@ def _run(step: str, arguments: Sequence[str]) -> None:
     """
     print(f"\n[{step}] $ beambert {shlex.join(arguments)}", flush=True)
     started = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "beambert", *arguments],
-    )
-
-    # A spot machine gets SIGTERM before it is taken back. The command then saves its state. Even if
-    # the step has finished, the next one must not begin.
-    with passed_on(process.terminate):
-        status = process.wait()
-    if status:
+    if status := run_apart(arguments):
         # Nobody but an operator can change a delivered file.
         remedy = ", or name a file that causes it in leave_out" if step == RECORDS else ""
         raise InputError(

@@ -44,7 +44,7 @@ SECTIONS = {
     "pretrain": frozenset(
         {"data", "long_data", "model_dir", "checkpoint_dir", "tensorboard_dir", "dry_run"}
     ),
-    "finetune": frozenset({"init", "model_dir", "checkpoint_dir", "tensorboard_dir", "sweep"}),
+    "finetune": frozenset({"init", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
     "evaluate": frozenset(
         {"task", "data_dir", "model", "output", "metric", "threshold", "baseline", "exit_status"}
     ),

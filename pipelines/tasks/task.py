@@ -286,7 +286,7 @@ class Task(abc.ABC):
       text_b_is_optional: whether files may lack the second text column.
       headerless_columns: names of the columns of train and dev if those files have no header
         line; the test file always has one.
-      metrics: names of metrics, keys of `metrics.METRICS`; a sweep and a threshold use the first.
+      metrics: names of metrics, keys of `metrics.METRICS`; the first one chooses weights.
       positive_label: label whose precision, recall and F1 are computed, for tasks with F1.
       allows_no_answer: whether a question may have no answer; the right prediction is then "".
       encoding: value of --encoding, see `corpus.encodings.parse_encodings`. SQuAD's files are

@@ -137,27 +137,20 @@ def test_jax_without_its_chips(run):
     assert "Unable to initialize backend 'tpu'" in done.stderr.splitlines()[-1]
 
 
-def test_a_sweep_leaves_the_chips_to_its_trainings(run, tmp_path):
+def test_glue_leaves_the_chips_to_its_trainings(run):
     """One after another, each loads libtpu, which the process above them has not."""
     code = """
-import multiprocessing, os
-from concurrent.futures import ProcessPoolExecutor
+import os, subprocess, sys
 from beambert import process
-if __name__ == "__main__":
-    process.leave_chips_to_children()
-    import tensorflow
-    from beambert.trainer.finetuning import sweep
-    from beambert.trainer.loop.config import Devices
-    for _ in range(2):
-        context = multiprocessing.get_context("spawn")
-        begin = {"initializer": sweep._begin, "initargs": [Devices()]}
-        with ProcessPoolExecutor(1, context, **begin) as pool:
-            with process.chips_for_children():
-                child = pool.submit(os.getenv, "PJRT_DEVICE")
-            print(child.result())
+process.leave_chips_to_children()
+import tensorflow
+child = [sys.executable, "-c", "import os, tensorflow; print(os.getenv('PJRT_DEVICE'))"]
+for _ in range(2):
+    with process.chips_for_children():
+        started = subprocess.Popen(child)
+    started.wait()
 """
-    (tmp_path / "sweep.py").write_text(code)
-    done = run("tensorflow-tpu", str(tmp_path / "sweep.py"))
+    done = run("tensorflow-tpu", "-c", code)
     assert done.stdout.split() == ["TPU", "TPU"], done.stderr
 
 

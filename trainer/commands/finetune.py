@@ -5,18 +5,15 @@ TensorFlow is imported only after the flags have been checked.
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from beambert.config import add_settings, read_settings
-from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.flags import LearningSettings, task_of
 from beambert.pipelines.tasks.reading import split_path
-from beambert.pipelines.tasks.task import TRAIN, Task
+from beambert.pipelines.tasks.task import TRAIN
 from beambert.pipelines.tokenizers.folders import TokenizerSettings
-from beambert.process import leave_chips_to_children, loading
-from beambert.trainer.finetuning.settings import EncoderSettings, RecipeSettings, SweepSettings
+from beambert.process import loading
+from beambert.trainer.finetuning.settings import EncoderSettings, RecipeSettings
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
     FINETUNING_LEARNING_RATES,
@@ -31,10 +28,6 @@ from beambert.trainer.loop.config import (
 )
 from beambert.trainer.loop.engine import choose_engine
 from beambert.trainer.weights.given_path import check_config, check_weights
-
-if TYPE_CHECKING:
-    from beambert.trainer.finetuning.job import FinetuningJob
-
 
 EXAMPLES = """examples:
   # fine-tune on GLUE's SST-2 from an encoder that `beambert pretrain` made
@@ -56,20 +49,17 @@ EXAMPLES = """examples:
   # answer SQuAD's questions; the model folder's predictions/ gets files for the official scorer
   beambert finetune --task=squad2.0 --data_dir=squad --init=encoder --model_dir=reader
 
-  # try the paper's grid with five seeds each; rte/best gets the best model on dev
-  beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte \\
-      --sweep=paper --num_seeds=5
+  # try two rates; `beambert compare` shows the results side by side
+  beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte/5e-5 \\
+      --learning_rate=5e-5
+  beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte/1e-4 \\
+      --learning_rate=1e-4
+  beambert compare rte/5e-5 rte/1e-4
 """
 # Settings of the optimizer that are no flags here.
 _OF_PRETRAINING = (
     *("num_train_steps", "num_warmup_steps", "beta_1", "beta_2", "schedule", "decay_share"),
 )
-# The flags of the recipe of run_classifier.py that a sweep varies, with their defaults.
-_RECIPE = {
-    "learning_rate": None,
-    "train_batch_size": FINETUNING_BATCH_SIZE,
-    "num_train_epochs": None,
-}
 
 
 def add_training_flags(parser: FlagParser) -> None:
@@ -77,7 +67,6 @@ def add_training_flags(parser: FlagParser) -> None:
     add_settings(parser, EncoderSettings)
     add_settings(parser, TokenizerSettings, condition="with --init=random: ")
     add_settings(parser, RecipeSettings)
-    add_settings(parser, SweepSettings)
     rates = ", ".join(
         f"{rate:g} up to {width}" for width, rate in FINETUNING_LEARNING_RATES.items()
     )
@@ -119,48 +108,20 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag or a file cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
-    job = make_job(flags, task_of(flags), flags.data_dir, flags.model_dir)
-    if flags.sweep:
-        run_sweep(job, flags)
-    else:
-        run_finetuning(job, flags)
-
-
-def make_job(
-    flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str, is_child: bool = False
-) -> "FinetuningJob":
-    """Returns the job that the flags describe.
-
-    Args:
-      flags: the flags.
-      task: the task.
-      data_dir: folder of its files.
-      model_dir: folder of the model.
-      is_child: whether another process runs the job.
-
-    Raises:
-      InputError: a flag cannot be used.
-    """
-    loop = _check_course(flags)
+    task, loop, devices = task_of(flags), _check_course(flags), read_settings(Devices, flags)
     # TensorFlow, whose import takes seconds, comes after what is seen at once.
-    split_path(task, data_dir, TRAIN)
+    split_path(task, flags.data_dir, TRAIN)
     if flags.init != RANDOM:
         check_weights(flags.init, "--init")
     check_config(flags.model)
-    if flags.sweep or is_child:
-        leave_chips_to_children()
     with loading():
-        if not (flags.sweep or is_child):
-            choose_engine(read_settings(Devices, flags))
+        choose_engine(devices)
         from beambert.trainer.finetuning.job import FinetuningJob
-    return read_settings(
-        FinetuningJob,
-        flags,
-        task=task,
-        data_dir=data_dir,
-        loop=loop,
-        output=read_settings(TrainingFolders, flags, model_dir=model_dir),
-    )
+        from beambert.trainer.finetuning.run import finetune
+        from beambert.trainer.loop.engine import make_engine
+    output = read_settings(TrainingFolders, flags)
+    job = read_settings(FinetuningJob, flags, task=task, loop=loop, output=output)
+    finetune(job, make_engine(devices))
 
 
 def check_values(argv: Sequence[str]) -> None:
@@ -184,7 +145,6 @@ def _check_course(flags: argparse.Namespace) -> LoopConfig:
       InputError: a flag cannot be used.
     """
     read_settings(RecipeSettings, flags)
-    tried = read_settings(SweepSettings, flags)
     OptimizerConfig(
         learning_rate=1.0 if flags.learning_rate is None else flags.learning_rate,
         num_train_steps=1,  # It follows from the examples, which are not read yet.
@@ -192,35 +152,5 @@ def _check_course(flags: argparse.Namespace) -> LoopConfig:
         weight_decay_rate=flags.weight_decay_rate,
         optimizer=flags.optimizer,
     )
-    if tried.num_seeds > 1 and not tried.sweep:
-        raise InputError(f"--num_seeds={tried.num_seeds}: needs --sweep; leave it out")
-    for name, default in _RECIPE.items():
-        if flags.sweep and getattr(flags, name) != default:
-            raise InputError(
-                f"--{name}={getattr(flags, name)}: a sweep tries its own values; leave it out"
-            )
     read_settings(Devices, flags)
     return read_settings(LoopConfig, flags)
-
-
-def run_finetuning(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str, float]:
-    """Runs one job and returns its results."""
-    from beambert.trainer.finetuning.run import finetune
-    from beambert.trainer.loop.engine import make_engine
-
-    return finetune(job, make_engine(read_settings(Devices, flags)))
-
-
-def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
-    """Runs a sweep and returns the folder of the best model and its results."""
-    from beambert.trainer.finetuning import sweep
-    from beambert.trainer.finetuning.sweep import finetune_in_process
-
-    state = sweep.sweep(
-        job,
-        sweep.GRIDS[flags.sweep],
-        flags.num_seeds,
-        lambda one: finetune_in_process(one, read_settings(Devices, flags)),
-    )
-    best = max(state["runs"], key=lambda row: row["results"][job.task.metrics[0]])
-    return f"{job.output.model_dir}/{BEST_FOLDER}", best["results"]

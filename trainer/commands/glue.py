@@ -1,32 +1,19 @@
 """The command `beambert glue`."""
 
-import argparse
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from beambert.config import add_settings, read_settings, setting
+from beambert.config import add_settings, setting
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, find_task
 from beambert.pipelines.tasks.flags import TaskSettings
-from beambert.process import loading
-from beambert.trainer.commands.finetune import (
-    add_training_flags,
-    make_job,
-    run_sweep,
-)
-from beambert.trainer.loop.config import Devices
-
-if TYPE_CHECKING:
-    from beambert.trainer.finetuning.job import FinetuningJob
+from beambert.process import leave_chips_to_children, loading
+from beambert.trainer.commands.finetune import add_training_flags, check_values
 
 EXAMPLES = """examples:
   # run the whole benchmark on an encoder of `beambert pretrain`
   beambert glue --data_dir=glue --init=encoder --output=glue-results
-
-  # try the paper's grid on each task, and take the best model on dev
-  beambert glue --data_dir=glue --init=encoder --output=glue-results --sweep=paper
 """
 
 
@@ -68,25 +55,15 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag or a file cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
-    flags.checkpoint_dir = flags.tensorboard_dir = flags.features = None
     not_glue = [name for name in flags.tasks if name not in GLUE_TASKS]
     if not_glue:
         raise InputError(f"--tasks={not_glue[0]}: not a task of GLUE; use `beambert finetune`")
+    own = FlagParser(add_help=False)
+    add_settings(own, GlueSettings)
+    _, of_training = own.parse_known_args(list(argv))
+    check_values([f"--task={flags.tasks[0]}", "--data_dir=data", "--model_dir=model", *of_training])
+    leave_chips_to_children()
     with loading():
         from beambert.trainer.finetuning import glue
-    glue.run(
-        flags.data_dir,
-        flags.tasks,
-        flags.output.rstrip("/"),
-        lambda task, folder, model_dir: make_job(flags, task, folder, model_dir, is_child=True),
-        lambda job: run_of_many(job, flags),
-    )
-
-
-def run_of_many(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
-    """Runs the job of one task, or a sweep of it; returns the model folder and its results."""
-    from beambert.trainer.finetuning.sweep import finetune_in_process
-
-    if flags.sweep:
-        return run_sweep(job, flags)
-    return job.output.model_dir, finetune_in_process(job, read_settings(Devices, flags))
+    given = flags.data_dir, flags.tasks, flags.output.rstrip("/")
+    glue.run(*given, of_training, flags.skip_bad_rows)

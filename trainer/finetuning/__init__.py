@@ -1,1 +1,1 @@
-"""Fine-tuning on a task: data, batches, objectives, the job, and sweeps."""
+"""Fine-tuning on a task: data, batches, objectives, and the job."""

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import pathlib
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from beambert import io, saved_models
 from beambert.errors import InputError
+from beambert.model_files import RESULTS_FILE as MODEL_RESULTS_FILE
 from beambert.model_files import SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, TASKS
 from beambert.pipelines.tasks.reading import has_split, read_examples, read_splits
@@ -20,8 +21,8 @@ from beambert.pipelines.tasks.table_task import TextExample
 from beambert.pipelines.tasks.task import DEV, TEST, TRAIN, Task
 from beambert.pipelines.tasks.text_models import TextModel
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
+from beambert.process import run_apart
 from beambert.trainer import model_folders
-from beambert.trainer.finetuning.job import FinetuningJob
 
 RESULTS_FILE = "glue.json"
 SUBMISSION_FILE = "submission.zip"
@@ -62,8 +63,8 @@ def run(
     glue_dir: str,
     names: Sequence[str],
     output: str,
-    job_of: Callable[[Task, str, str], FinetuningJob],
-    finetune_one: Callable[[FinetuningJob], tuple[str, dict[str, float]]],
+    flags: Sequence[str] = (),
+    skip_bad_rows: bool = False,
 ) -> dict[str, Any]:
     """Fine-tunes on every task that is present, answers the test files, and writes the results.
 
@@ -71,8 +72,8 @@ def run(
       glue_dir: folder that holds a folder for each task.
       names: names of the tasks to look for.
       output: folder for a model folder for each task, glue.json and submission.zip.
-      job_of: returns the job for a task, its data folder and its model folder.
-      finetune_one: runs a job and returns the folder of its finished model and its results.
+      flags: flags of `beambert finetune` for all tasks.
+      skip_bad_rows: leave out rows that cannot be used; it is one of the flags, too.
 
     Returns:
       the content of glue.json.
@@ -81,21 +82,23 @@ def run(
       InputError: the data or a setting cannot be used.
     """
     found = find_task_folders(glue_dir, names)
-    jobs = {
-        name: job_of(TASKS[name], folder, f"{output}/{TASKS[name].title}")
-        for name, folder in found.items()
-    }
-    asked = {
-        name: [(job.task, job.data_dir), *_diagnostic(name, glue_dir)] for name, job in jobs.items()
-    }
-    for name, job in jobs.items():
-        _check_files(job, asked[name])
+    asked = {name: [(TASKS[name], found[name]), *_diagnostic(name, glue_dir)] for name in found}
+    for name, folder in found.items():
+        _check_files(TASKS[name], folder, asked[name], skip_bad_rows)
     results, submission = {}, {}
-    for name, job in jobs.items():
-        model_dir, results[name] = finetune_one(job)
-        results[name] |= _mismatched(job, model_dir)
-        for task, folder in asked[name]:
-            submission |= dict(_answers(task, folder, model_dir))
+    for name, folder in found.items():
+        model_dir = f"{output}/{TASKS[name].title}"
+        named = (f"--task={name}", f"--data_dir={folder}", f"--model_dir={model_dir}")
+        if status := run_apart(["finetune", *named, *flags]):
+            raise InputError(
+                f"{TASKS[name].title}: the fine-tuning failed (status {status}); correct the error "
+                "above, or free memory if there is none, and give the same command again, which "
+                "continues"
+            )
+        results[name] = io.read_object(f"{model_dir}/{MODEL_RESULTS_FILE}")
+        results[name] |= _mismatched(TASKS[name], folder, model_dir, skip_bad_rows)
+        for task, its_folder in asked[name]:
+            submission |= dict(_answers(task, its_folder, model_dir))
     summary = {"tasks": results, "average": average(results)}
     io.write_bytes(f"{output}/{RESULTS_FILE}", json.dumps(summary, indent=1).encode())
     _write_zip(f"{output}/{SUBMISSION_FILE}", submission)
@@ -156,14 +159,15 @@ def _diagnostic(name: str, glue_dir: str) -> list[tuple[Task, str]]:
     return [(_DIAGNOSTIC, f"{glue_dir}/diagnostic")] if name == "mnli" else []
 
 
-def _check_files(job: FinetuningJob, asked: Sequence[tuple[Task, str]]) -> None:
+def _check_files(
+    task: Task, folder: str, asked: Sequence[tuple[Task, str]], skip_bad_rows: bool
+) -> None:
     """Reads all files of a task, so that faults show before hours of training."""
-    splits = (TRAIN, *_present(job.task, job.data_dir, DEV))
-    read_splits(job.task, job.data_dir, splits, job.skip_bad_rows)
+    read_splits(task, folder, (TRAIN, *_present(task, folder, DEV)), skip_bad_rows)
     # No bad rows are left out here, as the leaderboard wants an answer to every row.
-    for task, folder in asked:
-        for split in _present(task, folder, TEST):
-            read_examples(task, folder, split)
+    for asked_task, its_folder in asked:
+        for split in _present(asked_task, its_folder, TEST):
+            read_examples(asked_task, its_folder, split)
 
 
 def _present(task: Task, folder: str, kind: str) -> list[str]:
@@ -172,14 +176,13 @@ def _present(task: Task, folder: str, kind: str) -> list[str]:
     return [split for split in splits if split == DEV or has_split(task, folder, split)]
 
 
-def _mismatched(job: FinetuningJob, model_dir: str) -> dict[str, float]:
+def _mismatched(task: Task, folder: str, model_dir: str, skip_bad_rows: bool) -> dict[str, float]:
     """Returns the accuracy and its baseline on MNLI's second dev file; nothing for other tasks."""
-    *_, split = _present(job.task, job.data_dir, DEV)
+    *_, split = _present(task, folder, DEV)
     if split == DEV:
         return {}
-    files = {TRAIN: job.task.files[TRAIN], DEV: job.task.files[split]}
-    task = dataclasses.replace(job.task, files=files)
-    read = read_splits(task, job.data_dir, (TRAIN, DEV), job.skip_bad_rows)
+    files = {TRAIN: task.files[TRAIN], DEV: task.files[split]}
+    read = read_splits(dataclasses.replace(task, files=files), folder, (TRAIN, DEV), skip_bad_rows)
     examples = read.examples[DEV]
     ((commonest, _),) = collections.Counter(e.label for e in read.examples[TRAIN]).most_common(1)
     answers = _predict(examples, model_dir)

@@ -3,7 +3,6 @@
 import dataclasses
 
 from beambert.config import check_settings, setting
-from beambert.model_files import BEST_FOLDER
 from beambert.trainer.loop.config import (
     FINETUNING_EPOCHS,
     FINETUNING_WARMUP_PROPORTION,
@@ -64,23 +63,6 @@ class RecipeSettings:
         help="keep the best weights on dev, and stop when they get no better (default: True for "
         "your own tasks; False for the published ones, whose recipe has none)",
     )
-
-    def __post_init__(self) -> None:
-        """Checks the values."""
-        check_settings(self)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SweepSettings:
-    """What is tried besides one training."""
-
-    sweep: str | None = setting(
-        None,
-        choices=("paper", "small"),
-        help="try a grid of learning rates, batch sizes and epochs: the paper's, or one for small "
-        f"encoders; {BEST_FOLDER}/ in the model folder gets the best model on dev",
-    )
-    num_seeds: int = setting(1, minimum=1, help="runs of each combination")
 
     def __post_init__(self) -> None:
         """Checks the values."""

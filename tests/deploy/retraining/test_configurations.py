@@ -21,7 +21,7 @@ BAD = {
     ("vocab_file =", "tokenizer = 't'\nvocab_file ="): "needs vocab_file, tokenizer or",
     ("dupe_factor", "output = 'x'\ndupe_factor"): "data.output: a run has its own",
     ('task = "classification"', ""): "needs task and data_dir",
-    ("num_train_epochs = 6", "sweep = 'paper'"): "finetune.sweep: a run has its own",
+    ("num_train_epochs = 6", "init = 'other'"): "finetune.init: a run has its own",
     ("[pretrain]", "[pretrain"): "is not TOML",
     ("dupe_factor = 1", "dupe_factor = [1, 2]"): "data.dupe_factor: must be one value",
     ("max_seq_length = 32", "max_seq_length = '8,16,32'"): "one length, or a short and a long one",
