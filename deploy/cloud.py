@@ -269,7 +269,7 @@ def up(settings: Settings, config_file: str, release: str, yes: bool) -> None:
     releases.deploy(releases.find(settings, commit), config_file)
     print(
         f"\n{settings.project} is set up. Deliver text, here or elsewhere:\n"
-        f"  deploy/deliver.sh gs://{settings.bucket}-text {OUTPUT}/corpus/*.jsonl\n"
+        f"  gcloud storage cp --no-clobber {OUTPUT}/corpus/*.jsonl gs://{settings.bucket}-text/\n"
         "and look at the runs and the served version:\n"
         "  make cloud-status"
     )

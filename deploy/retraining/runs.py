@@ -59,7 +59,7 @@ FIRST, FURTHER = "first", "further"
 
 Flags = Mapping[str, Any]
 # The keys that are lists of globs.
-LISTS = ("input", "manifests", "leave_out")
+LISTS = ("input", "leave_out")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,11 +73,9 @@ class Retraining:
       vocab: flags of `beambert vocab`, with which the first run makes `vocab_file`; None if it was
         made before.
       tokenizer: tokenizer.json of all runs, or its folder; "" with `vocab_file`.
-      manifests: globs of the files that list the objects of a delivery; empty to take all files of
-        `input`.
-      settle_minutes: least age in minutes of the newest manifest, so that a run takes several
-        deliveries in a row together.
-      leave_out: globs of files and manifests that no run takes.
+      settle_minutes: least age in minutes of the newest file, so that none is half-written, and a
+        run takes several deliveries in a row together.
+      leave_out: globs of files that no run takes.
       least: least value of the task's first metric; None for the value of the best constant
         prediction.
       data, pretrain, finetune, evaluate: flags of the commands of these names.
@@ -92,7 +90,6 @@ class Retraining:
     vocab_file: str = ""
     tokenizer: str = ""
     vocab: Flags | None = None
-    manifests: tuple[str, ...] = ()
     leave_out: tuple[str, ...] = ()
     settle_minutes: float = 0.0
     least: float | None = None

@@ -15,10 +15,6 @@ locals {
       filter = "resource.type=\"aiplatform.googleapis.com/PipelineJob\" AND severity>=ERROR"
       advice = "What is served stays. The log of the step that failed ends with a message that names the cause and the remedy. Correct it; the next start continues where the run stopped."
     }
-    "A delivery was left out" = {
-      filter = "resource.type=\"ml_job\" AND \"was left out\""
-      advice = "The log names the manifest and what is wrong. Have the files delivered again under new names, and delete the wrong manifest: each start reports it until it is gone."
-    }
   }
 }
 

@@ -1,5 +1,5 @@
 # A bucket for each kind of file, because each kind has other writers:
-#   -text    deliveries and their manifests
+#   -text    what is delivered
 #   -config  what decides a run: vocabulary, task, configuration, pipeline
 #   -work    what runs make: records, models, served versions, temporary files
 

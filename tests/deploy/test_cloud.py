@@ -2,15 +2,12 @@
 
 import dataclasses
 import json
-import os
 import pathlib
-import subprocess
 import threading
 import tomllib
 import types
 
 import pytest
-import yaml
 from google.api_core.exceptions import FailedPrecondition, PermissionDenied
 from google.auth import identity_pool
 from support.cloud_samples import COMMIT, SETTINGS
@@ -331,27 +328,3 @@ def test_settings_as_they_came_are_refused(tmp_path):
 def test_a_setting_of_another_form(tmp_path, name, value):
     with pytest.raises(InputError, match=rf"my\.tfvars: {name} = .*: must be "):
         settings_with(tmp_path, **GIVEN | {name: value})
-
-
-def test_a_delivery_by_the_script(tmp_path):
-    """The manifest comes last and is what a run reads."""
-    gcloud = tmp_path / "bin" / "gcloud"
-    gcloud.parent.mkdir()
-    gcloud.write_text('#!/bin/sh\necho "$@" >>"$LOG"\n[ ! -f "$3" ] || cat "$3" >>"$LOG"\n')
-    gcloud.chmod(0o755)
-    for name in ("a.jsonl", "b c.jsonl"):
-        (tmp_path / name).write_text(f"of {name}\n")
-    environment = os.environ | {"LOG": f"{tmp_path}/log", "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
-    words = ["gs://p-beambert-text/", "a.jsonl", "b c.jsonl"]
-    script = ROOT / "deploy" / "deliver.sh"
-    for wrong in (words[:1], [*words, "c.jsonl"]):
-        assert subprocess.run([script, *wrong], cwd=tmp_path, env=environment).returncode == 2
-    assert not (tmp_path / "log").exists()
-    subprocess.run([script, *words], cwd=tmp_path, env=environment, check=True)
-    log = (tmp_path / "log").read_text()
-    assert "--no-clobber" in log and log.index("a.jsonl b c.jsonl gs") < log.index("manifests/")
-    manifest = yaml.safe_load(log[log.index('{"files"') :])
-    assert manifest["files"] == [
-        {"path": f"gs://p-beambert-text/{name}", "bytes": (tmp_path / name).stat().st_size}
-        for name in ("a.jsonl", "b c.jsonl")
-    ]

@@ -69,7 +69,7 @@ CALLS = {
         "work storage objects.get objects.list objects.create objects.delete buckets.get; "
         "images artifactregistry repositories.downloadArtifacts; project logging logEntries.create"
     ),
-    ("deliverers", "deliver.sh looks and lists, then writes"): (
+    ("deliverers", "gcloud looks and lists, then writes"): (
         "text storage objects.get objects.list objects.create"
     ),
     ("operators", "watch and cancel, look at runs"): (
