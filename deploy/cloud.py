@@ -4,7 +4,7 @@
     make cloud-down PROJECT=my-project    stop and delete everything
 
 Each step looks at what is there, so the same command continues after a failure. Nothing that costs
-starts before the checks have passed and their list, with the costs, was confirmed.
+starts before the checks have passed and were confirmed.
 """
 
 import pathlib
@@ -44,8 +44,6 @@ APPLYING = (
 DEPLOYING = ("aiplatform.schedules.create", "cloudbuild.builds.create", "dataflow.jobs.create")
 # A worker of Dataflow has four processors.
 _LEAST_CPUS = 4
-# Cloud Build's E2_HIGHCPU_8 for some 40 minutes, and a month of the images of one release (7 GB).
-_DOLLARS = 40 * 0.016 + 7 * 0.1
 QUOTAS_PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 
 
@@ -216,19 +214,6 @@ def check_project(settings: Settings) -> bool:
     return not lacked
 
 
-def describe_costs(settings: Settings) -> str:
-    """Returns what setting up and running costs, by list prices."""
-    trainer = jobs.find_trainer(settings)
-    price = f"${trainer.dollars:.2f} an hour on demand" + ", half or less on spot" * trainer.spot
-    return (
-        f"setting up: about ${_DOLLARS:.2f}, and $0.70 a month for the images of a release\n"
-        f"a run: training on {settings.trainer} {price}; its component $0.13 an hour; Dataflow "
-        "$0.25 an hour for each of its machines\n"
-        f"an endpoint, if there is one: ${serving.DOLLARS} an hour\n"
-        "These are list prices of us-central1, of 2026-08; the bill may differ."
-    )
-
-
 def confirm(question: str, word: str, yes: bool) -> None:
     """Goes on if the user types a word.
 
@@ -257,7 +242,7 @@ def up(settings: Settings, config_file: str, release: str, yes: bool) -> None:
     deployment = Deployment(settings, Release(commit))
     _, config = releases.read_config(deployment, config_file)
     may_apply = check_project(settings)
-    print(describe_costs(settings))
+    print("docs/cloud.md has what machines and images cost")
     confirm(f"Set up {settings.project}, commit {commit[:12]}?", "yes", yes)
     if may_apply:
         apply(settings)

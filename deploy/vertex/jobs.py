@@ -57,7 +57,6 @@ class TrainingMachine:
       machine: Vertex's `machine_spec`.
       quota: what Vertex's quota is named after, such as tpu_v5e.
       count: number of its accelerators.
-      dollars: its list price in us-central1 for an hour on demand, of 2026-08; look it up.
       spot: whether it is a spot machine. It costs half of that or less, but Vertex may take it back
         at any time; the job is then started again and continues from its last checkpoint.
     """
@@ -65,7 +64,6 @@ class TrainingMachine:
     machine: Mapping[str, Any]
     quota: str
     count: int
-    dollars: float
     spot: bool = False
 
     @property
@@ -77,25 +75,25 @@ class TrainingMachine:
 _TOPOLOGIES = {1: "1x1", 4: "2x2", 8: "2x4"}
 
 
-def _tpu(kind: str, machine_type: str, chips: int, dollars: float) -> TrainingMachine:
+def _tpu(kind: str, machine_type: str, chips: int) -> TrainingMachine:
     spec = {"machine_type": f"{machine_type}-{chips}t", "tpu_topology": _TOPOLOGIES[chips]}
-    return TrainingMachine(spec, f"tpu_{kind}", chips, dollars * chips)
+    return TrainingMachine(spec, f"tpu_{kind}", chips)
 
 
-def _gpu(kind: str, machine_type: str, quota: str, count: int, dollars: float) -> TrainingMachine:
+def _gpu(kind: str, machine_type: str, quota: str, count: int) -> TrainingMachine:
     spec = {"machine_type": machine_type, "accelerator_type": kind, "accelerator_count": count}
-    return TrainingMachine(spec, f"nvidia_{quota}_gpus", count, dollars)
+    return TrainingMachine(spec, f"nvidia_{quota}_gpus", count)
 
 
 # Each machine is one host: a job has one process.
 # https://docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/training/configure-compute
 _ON_DEMAND = {
-    **{f"v5e-{chips}": _tpu("v5e", "ct5lp-hightpu", chips, 1.2) for chips in _TOPOLOGIES},
-    **{f"v6e-{chips}": _tpu("v6e", "ct6e-standard", chips, 2.7) for chips in _TOPOLOGIES},
-    "l4": _gpu("NVIDIA_L4", "g2-standard-12", "l4", 1, 1.2),
-    "a100-1": _gpu("NVIDIA_TESLA_A100", "a2-highgpu-1g", "a100", 1, 4.3),
-    "a100-8": _gpu("NVIDIA_TESLA_A100", "a2-highgpu-8g", "a100", 8, 34.0),
-    "h100-8": _gpu("NVIDIA_H100_80GB", "a3-highgpu-8g", "h100", 8, 100.0),
+    **{f"v5e-{chips}": _tpu("v5e", "ct5lp-hightpu", chips) for chips in _TOPOLOGIES},
+    **{f"v6e-{chips}": _tpu("v6e", "ct6e-standard", chips) for chips in _TOPOLOGIES},
+    "l4": _gpu("NVIDIA_L4", "g2-standard-12", "l4", 1),
+    "a100-1": _gpu("NVIDIA_TESLA_A100", "a2-highgpu-1g", "a100", 1),
+    "a100-8": _gpu("NVIDIA_TESLA_A100", "a2-highgpu-8g", "a100", 8),
+    "h100-8": _gpu("NVIDIA_H100_80GB", "a3-highgpu-8g", "h100", 8),
 }
 TRAINERS = _ON_DEMAND | {
     f"{name}-spot": dataclasses.replace(trainer, spot=True) for name, trainer in _ON_DEMAND.items()

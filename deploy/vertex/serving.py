@@ -15,8 +15,8 @@ from beambert.deploy.settings import DISPLAY_NAME, LABELS, Deployment, Settings
 from beambert.errors import InputError
 from beambert.model_files import GRAPH_FILE
 
-# The machine behind the endpoint, and its list price for an hour in us-central1, of 2026-08.
-MACHINE, DOLLARS = "n2-standard-4", 0.22
+# The machine behind the endpoint.
+MACHINE = "n2-standard-4"
 # Vertex copies the model to the machine and starts the server; that takes minutes.
 _SECONDS = 3600.0
 
@@ -111,7 +111,7 @@ def _find_endpoint(client: Any, settings: Settings) -> Any:
 
 
 def _create_endpoint(client: Any, settings: Settings) -> Any:
-    print(f"an endpoint costs about ${DOLLARS} an hour as long as a version is behind it")
+    print("an endpoint costs what its machine does as long as a version is behind it")
     made = {"display_name": DISPLAY_NAME, "labels": LABELS}
     return client.create_endpoint(parent=settings.parent, endpoint=made).result(_SECONDS)
 
