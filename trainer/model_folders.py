@@ -130,7 +130,7 @@ def claim(
         for folder in (output.checkpoint_dir, output.best_weights):
             for left in io.leftovers(folder):
                 io.delete(left)
-        io.make_folder(output.tensorboard_dir, "--tensorboard_dir")
+        io.make_folder(output.tensorboard_dir, "--model_dir")
     return False
 
 

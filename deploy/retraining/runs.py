@@ -18,7 +18,6 @@ from beambert.cli import COMMANDS
 from beambert.deploy.settings import check_keys
 from beambert.errors import InputError
 from beambert.folders import BLESSED, MARKER_FILE, NOT_BLESSED
-from beambert.model_files import CHECKPOINTS_FOLDER
 from beambert.pipelines.corpus.sources import parse_sources
 
 PUBLISHED = "published"
@@ -41,10 +40,8 @@ SECTIONS = {
     "data": frozenset(
         {"input", "since", "leave_out", "vocab_file", "tokenizer", "output", "dry_run", "job_name"}
     ),
-    "pretrain": frozenset(
-        {"data", "long_data", "model_dir", "checkpoint_dir", "tensorboard_dir", "dry_run"}
-    ),
-    "finetune": frozenset({"init", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
+    "pretrain": frozenset({"data", "long_data", "model_dir", "checkpoint_dir", "dry_run"}),
+    "finetune": frozenset({"init", "model_dir", "checkpoint_dir"}),
     "evaluate": frozenset(
         {"task", "data_dir", "model", "output", "metric", "threshold", "baseline", "exit_status"}
     ),
@@ -302,12 +299,13 @@ def command(step: str, config: Retraining, run: RetrainingRun) -> list[str]:
         return [
             *("pretrain", *map("--{}={}".format, ("data", "long_data"), run.records)),
             *([f"--init={run.encoder}"] if run.encoder else []),
-            *_training_folders(run, ENCODER),
+            f"--model_dir={run.folder(ENCODER)}",
             *to_arguments("pretrain", common | more),
         ]
     if step == CLASSIFIER:
         return [
-            *("finetune", f"--init={run.folder(ENCODER)}", *_training_folders(run, CLASSIFIER)),
+            *("finetune", f"--init={run.folder(ENCODER)}"),
+            f"--model_dir={run.folder(CLASSIFIER)}",
             *to_arguments("finetune", config.finetune),
         ]
     if step in (BASELINE, EVALUATION):
@@ -348,12 +346,6 @@ def vocabulary_command(config: Retraining) -> list[str]:
         *(f"--output={config.vocab_file}", *to_arguments(VOCAB, given), *beam),
         *([f"--job_name={job}"] if job else []),
     ]
-
-
-def _training_folders(run: RetrainingRun, step: str) -> tuple[str, str]:
-    """Returns the flags of a training's folders: a job on Vertex AI has another default for one."""
-    folder = run.folder(step)
-    return f"--model_dir={folder}", f"--checkpoint_dir={folder}/{CHECKPOINTS_FOLDER}"
 
 
 def records_job(config: Retraining, run: RetrainingRun) -> str | None:

@@ -92,12 +92,11 @@ def test_what_a_killed_run_was_writing_is_deleted(tmp_path):
     assert left == ["_UNFINISHED", "checkpoints", "tensorboard"]
 
 
-@pytest.mark.parametrize("flag", ["model_dir", "checkpoint_dir", "tensorboard_dir"])
+@pytest.mark.parametrize("flag", ["model_dir", "checkpoint_dir"])
 def test_a_folder_that_cannot_be_made_is_refused(flag, tmp_path):
     (tmp_path / "file").write_text("in the way")
     paths = {"model_dir": tmp_path / "m", flag: tmp_path / "file" / "folder"}
-    model, *others = (paths.get(n) for n in ("model_dir", "checkpoint_dir", "tensorboard_dir"))
-    output = model_folders.TrainingFolders(str(model), *(other and str(other) for other in others))
+    output = model_folders.TrainingFolders(**{name: str(path) for name, path in paths.items()})
     with pytest.raises(InputError, match=f"--{flag}=.*: cannot be made"):
         model_folders.claim(output, {}, chief=True)
 

@@ -24,7 +24,6 @@ from beambert.trainer.loop.config import (
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
-    environment_folders,
 )
 from beambert.trainer.loop.engine import choose_engine
 from beambert.trainer.weights.given_path import check_config, check_weights
@@ -96,7 +95,7 @@ def build_parser() -> FlagParser:
         examples=EXAMPLES,
     )
     add_settings(parser, LearningSettings)
-    add_settings(parser, TrainingFolders, defaults=environment_folders())
+    add_settings(parser, TrainingFolders)
     add_training_flags(parser)
     return parser
 

@@ -20,7 +20,6 @@ from beambert.trainer.loop.config import (
     OptimizerConfig,
     TrainingFolders,
     default_warmup_steps,
-    environment_folders,
 )
 from beambert.trainer.pretraining.job import (
     PretrainingJob,
@@ -123,7 +122,7 @@ def build_parser(recipe: Mapping[str, Any] | None = None) -> FlagParser:
         *(Command, PretrainingJob, TrainingFolders),
         *(OptimizerConfig, LoopConfig, Devices),
     ):
-        defaults = {**recipe, **of_others, **environment_folders()}
+        defaults = {**recipe, **of_others}
         add_settings(parser, declared, defaults=defaults, default_texts=texts)
     return parser
 

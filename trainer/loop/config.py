@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import os
 from typing import Any
 
 from beambert.config import Settings, check_settings, setting
@@ -84,51 +83,32 @@ TRAINING_FLAGS = {f"loop.{name}": f"--{name}" for name in DECISIVE_SETTINGS} | {
 
 @dataclasses.dataclass(frozen=True)
 class TrainingFolders:
-    """The folders that a training writes to. Those that are None become folders of the model's."""
+    """The folders that a training writes to."""
 
-    # Vertex AI gives a job the paths of its outputs in the environment variables.
-    model_dir: str = setting(
-        group="output", metavar="DIR", help="model folder to make (default: $AIP_MODEL_DIR)"
-    )
+    model_dir: str = setting(group="output", metavar="DIR", help="model folder to make")
     checkpoint_dir: str | None = setting(
         None,
         metavar="DIR",
-        help="folder of the checkpoints (default: $AIP_CHECKPOINT_DIR, or checkpoints in "
-        "--model_dir)",
-    )
-    tensorboard_dir: str | None = setting(
-        None,
-        metavar="DIR",
-        help="folder of TensorBoard's logs (default: $AIP_TENSORBOARD_LOG_DIR, or tensorboard in "
-        "--model_dir)",
+        help="folder of the checkpoints (default: checkpoints in --model_dir)",
     )
 
     def __post_init__(self) -> None:
         """Fills in the folders that are not given."""
         check_settings(self)
         model = self.model_dir.rstrip("/")
-        found = {
-            "model_dir": model,
-            "checkpoint_dir": self.checkpoint_dir or f"{model}/{CHECKPOINTS_FOLDER}",
-            "tensorboard_dir": self.tensorboard_dir or f"{model}/{TENSORBOARD_FOLDER}",
-        }
-        for name, folder in found.items():
-            object.__setattr__(self, name, folder.rstrip("/"))
+        checkpoints = self.checkpoint_dir or f"{model}/{CHECKPOINTS_FOLDER}"
+        object.__setattr__(self, "model_dir", model)
+        object.__setattr__(self, "checkpoint_dir", checkpoints.rstrip("/"))
+
+    @property
+    def tensorboard_dir(self) -> str:
+        """Folder of TensorBoard's logs."""
+        return f"{self.model_dir}/{TENSORBOARD_FOLDER}"
 
     @property
     def best_weights(self) -> str:
         """Folder of the best weights on held-out data so far."""
         return f"{self.checkpoint_dir}/best"
-
-
-def environment_folders() -> dict[str, str]:
-    """Returns name -> default of the folders that environment variables name."""
-    names = {
-        "model_dir": "AIP_MODEL_DIR",
-        "checkpoint_dir": "AIP_CHECKPOINT_DIR",
-        "tensorboard_dir": "AIP_TENSORBOARD_LOG_DIR",
-    }
-    return {name: os.environ[key] for name, key in names.items() if os.environ.get(key)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -121,16 +121,6 @@ def flags(records_folder, config, folder, **others) -> list[str]:
     return [f"--{name}={value}" for name, value in (values | others).items()]
 
 
-def test_vertex_says_where_a_training_writes(monkeypatch):
-    for name in ("MODEL", "CHECKPOINT", "TENSORBOARD_LOG"):
-        monkeypatch.setenv(f"AIP_{name}_DIR", f"gs://bucket/{name.lower()}/")
-    parsed = pretraining_parser().parse_args(["--data=r"])
-    folders = TrainingFolders(parsed.model_dir, parsed.checkpoint_dir, parsed.tensorboard_dir)
-    assert folders.model_dir == "gs://bucket/model"
-    assert folders.checkpoint_dir == "gs://bucket/checkpoint"
-    assert folders.tensorboard_dir == "gs://bucket/tensorboard_log"
-
-
 @pytest.mark.slow
 def test_a_lost_model_folder_continues_from_its_checkpoints(
     records_folder, small_config_file, tmp_path, capsys
