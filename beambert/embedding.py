@@ -58,7 +58,6 @@ class EmbeddingJob(EngineSettings):
         help="divide texts into passages of at most this many words (default: 0, which leaves them "
         "whole)",
     )
-    keep_text: bool = setting(True, help="whether the texts are written with their embeddings")
     pooling: str | None = setting(
         None,
         choices=("mean", "cls"),

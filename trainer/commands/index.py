@@ -19,9 +19,8 @@ EXAMPLES = """examples:
   # of a large corpus, parts that were embedded on several machines; files that came later
   beambert index --embeddings gs://bucket/part-1 gs://bucket/part-2 new --output=index
 
-A search compares all vectors. The words of the passages are indexed with them (BM25), unless the
-embeddings were made without their texts. A search maps the files into memory and reads what it
-needs of them.
+A search compares all vectors. The words of the passages are indexed with them (BM25). A search maps
+the files into memory and reads what it needs of them.
 """
 
 
@@ -61,7 +60,4 @@ def main(argv: Sequence[str]) -> None:
     if found.was_done:
         print(f"{output}: already finished by the same command, nothing to do")
         return
-    what = "vectors and words" if found.has_words else "vectors"
-    left_out = "" if found.has_words else ", without words, as the texts were not kept"
-    passages = counted(found.passages, "passage")
-    print(f"{output}: {what} of {passages}{left_out}")
+    print(f"{output}: vectors and words of {counted(found.passages, 'passage')}")

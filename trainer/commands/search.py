@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 
 from beambert.config import read_settings, setting, settings_parser
-from beambert.errors import InputError, one_line
+from beambert.errors import one_line
 from beambert.process import loading
 from beambert.trainer.commands.texts import check_output, given_texts, write_lines
-from beambert.trainer.retrieval.settings import CANDIDATES, TOP, Finding
+from beambert.trainer.retrieval.settings import TOP, Finding
 
 EXAMPLES = """examples:
   # passages of at most 150 words of some files; their index; the best ones for a question
@@ -36,25 +36,10 @@ class Search(Finding):
 
     texts: tuple[str, ...] = setting((), is_positional=True, metavar="QUERY", help="query")
     top: int = setting(TOP, minimum=1, metavar="N", help="number of passages")
-    candidates: int | None = setting(
-        None,
-        minimum=1,
-        metavar="N",
-        help=f"number of passages that --reranker reads (default: {CANDIDATES})",
-    )
     input: str | None = setting(None, metavar="FILE", help="UTF-8 file with a query on each line")
     output: str | None = setting(
         None, metavar="FILE", help="file that gets the hits as JSON (default: the console)"
     )
-
-    def __post_init__(self) -> None:
-        """Checks the values."""
-        super().__post_init__()
-        if self.candidates is not None and not self.reranker:
-            raise InputError(f"--candidates={self.candidates}: needs --reranker; add it")
-        candidates = CANDIDATES if self.candidates is None else self.candidates
-        if candidates < self.top and self.reranker:
-            raise InputError(f"--candidates={candidates}: must be at least --top={self.top}")
 
 
 build_parser = functools.partial(
@@ -81,7 +66,7 @@ def main(argv: Sequence[str]) -> None:
     searcher = Searcher(
         flags.index, flags.model, by=flags.by, reranker=flags.reranker, prefix=flags.prefix
     )
-    found = searcher.search(queries, flags.top, flags.candidates or CANDIDATES)
+    found = searcher.search(queries, flags.top)
     count, tokens = searcher.cut(queries)
     if count:
         print(f"{count:,} of {len(queries):,} queries cut to {tokens:,} tokens for their vectors")
@@ -100,5 +85,5 @@ def main(argv: Sequence[str]) -> None:
         for hit in hits:
             place = f"{hit.file}:{hit.line}" + (f", character {hit.start:,}" if hit.start else "")
             place = f"{hit.id} ({place})" if hit.id else place
-            text = f"  {json.dumps(hit.text[:100], ensure_ascii=False)}" if hit.text else ""
-            print(one_line(f"  {hit.score:.4f}  {place}{text}"))
+            text = json.dumps(hit.text[:100], ensure_ascii=False)
+            print(one_line(f"  {hit.score:.4f}  {place}  {text}"))

@@ -204,9 +204,9 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
         )
     try:
         info = json.loads(io.read_bytes(f"{folder}/{INFO_FILE}", flag))
-        # Every reader of the folder needs these three.
+        # Every reader of the folder needs these two.
         info |= {"texts": int(info["texts"]), "width": int(info["width"])}
-        return EmbeddingsFolder(folder, name, info | {"keeps_text": bool(info["keeps_text"])})
+        return EmbeddingsFolder(folder, name, info)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder}/{INFO_FILE}: is damaged; make the folder again") from error
 
@@ -228,7 +228,6 @@ FLAGS_OF = (
         "settings.prefix": "--prefix",
         "settings.max_seq_length": "--max_seq_length",
         **{f"reading.{name}": f"--{name}" for name in READING},
-        "keeps_text": "--keep_text",
         "input": "--input",
     },
 )
@@ -257,8 +256,8 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
     """Writes the embeddings of the texts of files, in their order.
 
     Each file `part-*.parquet` has the columns `file`, `line`, `start`, `id` if there are
-    identifiers, `text` if it is kept, and `embedding`, a list of fixed size of float32. A part that
-    is there is not made again.
+    identifiers, `text`, and `embedding`, a list of fixed size of float32. A part that is there is
+    not made again.
 
     Args:
       job: the encoder, the files and the folder.
@@ -282,7 +281,6 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
         "tokenizer_sha256": embedder.vocabulary.sha256,
         "settings": settings,
         "reading": {name: getattr(job, name) for name in READING},
-        "keeps_text": job.keep_text,
         "input": [{"path": path, "sha256": sums[path]} for path in paths],
     }
     with folders.claimed(output, identity, FLAGS_OF) as folder:
@@ -299,7 +297,7 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
             vectors, cut_here = embedder.embed(
                 [row.text for row in part], further(report, start, texts)
             )
-            table = table_of(part, vectors, bool(job.id_column), job.keep_text)
+            table = table_of(part, vectors, bool(job.id_column))
             table = table.replace_schema_metadata({"cut": str(cut_here)})
             content = pa.BufferOutputStream()
             pq.write_table(table, content, use_dictionary=["file"], compression="zstd")
@@ -309,9 +307,7 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
     return Embedded(texts, cut, width, longest)
 
 
-def table_of(
-    rows: Sequence[TextRow], vectors: np.ndarray, has_ids: bool, keeps_text: bool
-) -> pa.Table:
+def table_of(rows: Sequence[TextRow], vectors: np.ndarray, has_ids: bool) -> pa.Table:
     """Returns the table of texts and their embeddings, float32 [texts, H]."""
     columns: dict[str, Any] = {
         "file": [row.file for row in rows],
@@ -320,8 +316,7 @@ def table_of(
     }
     if has_ids:
         columns["id"] = [row.id for row in rows]
-    if keeps_text:
-        columns["text"] = [row.text for row in rows]
+    columns["text"] = [row.text for row in rows]
     columns[EMBEDDING] = pa.FixedSizeListArray.from_arrays(
         pa.array(vectors.reshape(-1)), vectors.shape[1]
     )

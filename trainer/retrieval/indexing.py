@@ -194,12 +194,10 @@ class Indexed:
 
     Attributes:
       passages: number of passages.
-      has_words: whether passages can be found by words.
       was_done: whether the same command had finished it before.
     """
 
     passages: int
-    has_words: bool
     was_done: bool = False
 
 
@@ -221,18 +219,17 @@ def make_index(embeddings: Sequence[str], output: str) -> Indexed:
     output = output.rstrip("/")
     found = _open_alike(embeddings)
     count = sum(each.info["texts"] for each in found)
-    has_words = bool(found[0].info["keeps_text"])
     identity = {"embeddings": [each.info for each in found]}
     with folders.claimed(output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
             check_files(output, folder.read_json(INDEX_FILE))
-            return Indexed(count, has_words, was_done=True)
+            return Indexed(count, was_done=True)
         with io.translate_errors(output, "written"):
             _write(found, output)
-        files = [PASSAGES_FILE, VECTORS_FILE, *(WORDS_FILES if has_words else ())]
+        files = (PASSAGES_FILE, VECTORS_FILE, *WORDS_FILES)
         sums = {name: io.sha256_of(f"{output}/{name}") for name in files}
         folder.write_json(INDEX_FILE, identity | {"passages": count, "files": sums})
-    return Indexed(count, has_words)
+    return Indexed(count)
 
 
 def check_files(folder: str, about: Mapping[str, Any]) -> None:
@@ -285,7 +282,7 @@ def _open_alike(embeddings: Sequence[str]) -> list[EmbeddingsFolder]:
 
 def _making(found: EmbeddingsFolder) -> dict[str, Any]:
     """Returns what embeddings of one index must have in common."""
-    names = ("model_sha256", "tokenizer_sha256", "settings", "width", "keeps_text")
+    names = ("model_sha256", "tokenizer_sha256", "settings", "width")
     has_ids = bool(found.info.get("reading", {}).get("id_column"))
     return {name: found.info.get(name) for name in names} | {"has an --id_column": has_ids}
 
@@ -311,12 +308,10 @@ def _write(found: Sequence[EmbeddingsFolder], output: str) -> None:
                 vectors.write(units(vectors_NH, table).astype("<f4").tobytes())
                 done += len(vectors_NH)
                 report(done, count)
-                if "text" in table.column_names:
-                    yield from map(words_of, table["text"].to_pylist())
+                yield from map(words_of, table["text"].to_pylist())
 
         bm25 = bm25_of(words())
-    if about["keeps_text"]:
-        bm25.save(output)
+    bm25.save(output)
 
 
 def units(vectors_NH: np.ndarray, rows: pa.Table) -> np.ndarray:

@@ -28,7 +28,6 @@ from beambert.trainer.retrieval.indexing import (
     INDEX_FILE,
     PASSAGES_FILE,
     VECTORS_FILE,
-    WORDS_FILES,
     Bm25,
     Ranking,
     best_of,
@@ -48,7 +47,7 @@ class Hit:
       score: its score, by which the hits are ranked.
       file, line, id: place of its text, see `TextRow`.
       start: first character of the passage in its text, counted from 0.
-      text: the passage; "" if the index keeps no texts.
+      text: the passage.
     """
 
     score: float
@@ -68,14 +67,14 @@ class Index:
       info: content of its `index.json`.
       passages: the rows of the passages.
       units_NH: their vectors, of length 1, float32.
-      bm25: their words; None if the texts aren't kept.
+      bm25: their words.
     """
 
     name: str
     info: dict[str, Any]
     passages: pa.Table
     units_NH: np.ndarray
-    bm25: Bm25 | None
+    bm25: Bm25
 
     def rank(self, query: str, vector_H: np.ndarray | None, way: str, count: int) -> list[Hit]:
         """Returns the best passages for a query, the best first.
@@ -109,7 +108,7 @@ class Index:
             # `take` would copy all passages into memory.
             row = self.passages.slice(number, 1).to_pylist()[0]
             place = row["file"], row["line"], row.get("id", ""), row["start"]
-            found.append(Hit(score, *place, row.get("text", "")))
+            found.append(Hit(score, *place, row["text"]))
         return found
 
 
@@ -135,9 +134,7 @@ def open_index(folder: str, flag: str = "--index") -> Index:
     check_files(folder, about)
     passages = pa.ipc.open_file(pa.memory_map(f"{folder}/{PASSAGES_FILE}")).read_all()
     units_NH = np.load(f"{folder}/{VECTORS_FILE}", mmap_mode="r")
-    has_words = WORDS_FILES[0] in about["files"]
-    bm25 = open_bm25(folder, passages.num_rows) if has_words else None
-    return Index(name, about, passages, units_NH, bm25)
+    return Index(name, about, passages, units_NH, open_bm25(folder, passages.num_rows))
 
 
 def query_embedder(index: Index, embedder: Embedder, prefix: str | None = None) -> Embedder:
@@ -322,9 +319,6 @@ def open_reranker(path: str, flag: str = "--reranker") -> Reranker:
     return its_class(found)
 
 
-_NO_TEXTS = "needs the texts, which --index was made without (--keep_text)"
-
-
 class Searcher:
     """Finds the passages of an index that answer queries; its models are loaded once.
 
@@ -347,7 +341,7 @@ class Searcher:
           index: folder that `beambert index` finished.
           model: model that made its vectors; None to search by words alone.
           by: what passages are found by, `vectors`, `words` or `both` (default: both with a model,
-            or else words; vectors where the index has no words).
+            or else words).
           reranker: model of `--task=rerank` or `late_interaction` that ranks the best passages
             again; None for none.
           prefix: what is put before each query (default: what was put before the texts).
@@ -357,31 +351,16 @@ class Searcher:
         """
         self._way = way_of(by, model)
         self.index = open_index(index)
-        if self.index.bm25 is None:
-            # Without words, passages are found by their vectors.
-            if self._way != VECTORS and by:
-                raise InputError(f"--by={by}: {_NO_TEXTS}; give --by={VECTORS}")
-            if not model:
-                raise InputError(
-                    "--index: was made without the texts (--keep_text), so that it has no words; "
-                    "name the model that made its vectors with --model"
-                )
-            if reranker:
-                raise InputError(f"--reranker={reranker}: {_NO_TEXTS}; leave it out")
-            self._way = VECTORS
         self._reranker = open_reranker(reranker) if reranker else None
         opened = open_embedder(model) if model else None
         self._embedder = query_embedder(self.index, opened, prefix) if opened else None
 
-    def search(
-        self, queries: Sequence[str], top: int = TOP, candidates: int = CANDIDATES
-    ) -> list[list[Hit]]:
+    def search(self, queries: Sequence[str], top: int = TOP) -> list[list[Hit]]:
         """Returns the best passages for each query, the best first.
 
         Args:
           queries: the queries.
           top: number of passages for each.
-          candidates: number of passages that are ranked again.
 
         Raises:
           InputError: no passage is asked for, or the queries are no list.
@@ -392,7 +371,7 @@ class Searcher:
         vectors: Sequence[np.ndarray | None] = [None] * len(queries)
         if self._embedder:
             vectors = list(self._embedder.embed(queries)[0])
-        count = max(candidates, top) if self._reranker else top
+        count = max(CANDIDATES, top) if self._reranker else top
         found = [
             self.index.rank(query, vector_H, self._way, count)
             for query, vector_H in zip(queries, vectors, strict=True)

@@ -42,8 +42,7 @@ class Finding:
     by: str | None = setting(
         None,
         choices=WAYS,
-        help="what passages are found by (default: both with --model, or else words; vectors if "
-        "the index has no words)",
+        help="what passages are found by (default: both with --model, or else words)",
     )
     reranker: str | None = setting(
         None,

@@ -37,10 +37,10 @@ def test_lines_and_columns(tmp_path, capsys):
     assert "out: embeddings of 2 texts, 16 wide\n" in capsys.readouterr().out
 
     other = tmp_path / "other"
-    flags = [f"--input={tmp_path}/*.txt", "--keep_text=False", "--max_seq_length=3"]
+    flags = [f"--input={tmp_path}/*.txt", "--max_seq_length=3"]
     assert command(other, *flags) == 0
     table = pq.read_table(other / "out")
-    assert table.column_names == ["file", "line", "start", "embedding"]
+    assert table.column_names == ["file", "line", "start", "text", "embedding"]
     assert table["line"].to_pylist() == [1, 3]
     assert table["file"].to_pylist() == [str(tmp_path / "b.txt")] * 2
     assert "2 texts, 16 wide; 2 texts cut to 3 tokens" in capsys.readouterr().out

@@ -25,19 +25,18 @@ def drawn(count: int, seed: int) -> np.ndarray:
     return of.astype(np.float32)
 
 
-def write_embeddings(folder, vectors_NH, part=1000, keeps_text=True, model="0", first=0) -> str:
+def write_embeddings(folder, vectors_NH, part=1000, model="0", first=0) -> str:
     """Writes a folder as `beambert embed` leaves it; the text of a passage is its number."""
     folder.mkdir()
     for number, start in enumerate(range(0, len(vectors_NH), part)):
         some = vectors_NH[start : start + part]
         lines = first + np.arange(start, start + len(some))
         columns = {"file": ["a.txt"] * len(some), "line": lines, "start": np.zeros_like(lines)}
-        if keeps_text:
-            columns["text"] = [f"passage {line}" for line in lines]
+        columns["text"] = [f"passage {line}" for line in lines]
         flat = pa.array(some.reshape(-1))
         columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, some.shape[1])
         pq.write_table(pa.table(columns), folder / f"part-{number:05d}.parquet")
-    info = {"texts": len(vectors_NH), "width": vectors_NH.shape[1], "keeps_text": keeps_text}
+    info = {"texts": len(vectors_NH), "width": vectors_NH.shape[1]}
     (folder / "_info.json").write_text(json.dumps(info | {"model_sha256": model}))
     (folder / "_SUCCESS").write_text("{}")
     return str(folder)

@@ -64,7 +64,7 @@ def test_a_search_is_ranked_again(reranker, tmp_path, untrained):
     assert run(["index", f"--embeddings={tmp_path / 'embeddings'}", f"--output={index}"]) == 0
     flags = [f"--index={index}", f"--model={encoder}", "--by=vectors", f"--output={out}"]
     flags += ["--top=5", f"--reranker={reranker}", "people of the house"]
-    assert run(["search", *flags, "--candidates=24"]) == 0
+    assert run(["search", *flags]) == 0
     hits = json.loads(out.read_text())["hits"]
     scores = [hit["score"] for hit in hits]
     assert len(hits) == 5 and scores == sorted(scores, reverse=True)

@@ -94,32 +94,6 @@ def test_a_passage_is_found_by_its_own_words_and_vector(index, tmp_path):
             assert letters["score"] == pytest.approx(1, abs=1e-5)
 
 
-def test_an_index_without_words(tmp_path, capsys):
-    """Its passages are found by their vectors, unless words are asked for."""
-    (tmp_path / "a.txt").write_text("a river\nthe lazy dog\n")
-    model, out = f"--model={SENTENCES / 'mean'}", f"--output={tmp_path / 'embeddings'}"
-    assert run(["embed", model, f"--input={tmp_path}/a.txt", "--keep_text=False", out]) == 0
-    index = f"--index={tmp_path / 'index'}"
-    found = [f"--embeddings={tmp_path / 'embeddings'}", f"--output={tmp_path / 'index'}"]
-    capsys.readouterr()
-    assert run(["index", *found]) == 0
-    told = "vectors of 2 passages, without words, as the texts were not kept\n"
-    assert capsys.readouterr().out.endswith(told)
-    answers = []
-    for by in ([], ["--by=vectors"]):
-        assert run(["search", index, model, *by, "lazy dog"]) == 0
-        answers.append(capsys.readouterr().out)
-    assert answers[0] == answers[1] and "a.txt:2\n" in answers[0]
-    for flags, remedy in (
-        ([], "name the model that made its vectors with --model"),
-        ([model, "--by=both"], "give --by=vectors"),
-        (["--by=words"], "give --by=vectors"),
-        ([model, "--reranker=any"], "leave it out"),
-    ):
-        assert run(["search", index, *flags, "lazy dog"]) == 2
-        assert remedy in capsys.readouterr().err
-
-
 def test_queries_that_are_cut_are_counted(index, capsys):
     given = [f"--index={index}", f"--model={SENTENCES / 'mean'}"]
     assert run(["search", *given, "--top=1", "river", "river " * 999]) == 0
