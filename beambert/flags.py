@@ -5,7 +5,7 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from beambert.errors import InputError
 
@@ -41,13 +41,6 @@ class Flag:
     is_repeatable: bool
 
 
-class FlagGroup(Protocol):
-    """A parser, or a group of its flags, to which flags can be added."""
-
-    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
-        """Adds a flag; see `argparse`."""
-
-
 class FlagParser(argparse.ArgumentParser):
     """A parser of a command's flags that lists them and raises its errors as `InputError`."""
 
@@ -66,7 +59,6 @@ class FlagParser(argparse.ArgumentParser):
           examples: text at the end of `--help`, whose lines stay as they are.
           add_help: True to add the flag `--help`.
         """
-        self._known: dict[str, Flag] = {}
         # Whether Beam has flags beside these.
         self._takes_others = True
         super().__init__(
@@ -81,21 +73,17 @@ class FlagParser(argparse.ArgumentParser):
     @property
     def flags(self) -> dict[str, Flag]:
         """The flags by name, without `--help`, in the order in which it shows them."""
-        return dict(self._known)
-
-    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
-        """Adds a flag; see `argparse`."""
-        return self._note(super().add_argument(*names, **settings), settings)
-
-    def add_argument_group(self, *title: str) -> FlagGroup:
-        """Adds a group of flags that `--help` shows under a heading; see `argparse`."""
-        group = super().add_argument_group(*title)
-        add = group.add_argument
-        # The flags of a group also belong to the parser.
-        group.add_argument = lambda *names, **settings: self._note(
-            add(*names, **settings), settings
-        )
-        return group
+        return {
+            each.dest: Flag(
+                name=each.dest,
+                is_positional=not each.option_strings,
+                takes_value=each.nargs != 0,
+                takes_several=each.nargs == "+",
+                is_repeatable=isinstance(each, argparse._AppendAction),
+            )
+            for each in self._actions
+            if each.dest != "help" and each.nargs != argparse.PARSER
+        }
 
     def parse_args(self, args: Sequence[str], namespace: Any = None) -> argparse.Namespace:
         """Returns the values of the flags; see `argparse`.
@@ -137,18 +125,6 @@ class FlagParser(argparse.ArgumentParser):
                 if isinstance(path, str) and (scheme := _ONE_SLASH.match(path)):
                     raise InputError(f"--{name}={path}: lacks a slash; write {scheme[1]}://")
         return flags, others
-
-    def _note(self, added: argparse.Action, settings: dict[str, Any]) -> argparse.Action:
-        """Records an added flag in the list of flags."""
-        if settings.get("action") != "help":
-            self._known[added.dest] = Flag(
-                name=added.dest,
-                is_positional=not added.option_strings,
-                takes_value=added.nargs != 0,
-                takes_several=added.nargs == "+",
-                is_repeatable=settings.get("action") in ("append", "extend"),
-            )
-        return added
 
     def error(self, message: str) -> NoReturn:
         """Refuses flags that argparse cannot parse.
