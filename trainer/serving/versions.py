@@ -84,6 +84,8 @@ _MEANINGS = {
     "score": "float32 [n], the number",
     "embedding": "float32 [n, H], the embedding of each text, of length 1",
     "tags": 'string [n, most words], the tag of each word, then ""',
+    "tokens": "int32 [n, K], the ids of the tokens with the greatest weights",
+    "weights": "float32 [n, K], their weights",
     "sequence_output": "float32 [n, L, H], the hidden state of each token",
     "pooled_output": "float32 [n, H], the pooled hidden state of each text",
     "input_mask": "int32 [n, L], 1 for tokens and 0 for padding",
@@ -165,7 +167,7 @@ def _usage(function: Any, found: model_folders.ModelFolder) -> str:
         tensorflow_text=tf_text.__version__,
         arguments="\n".join(f"    {name}=tf.constant({_EXAMPLES[name]})," for name in inputs),
         meanings="\n".join(
-            f"| {side} `{name}` | {_MEANINGS[name]} |"
+            f"| {side} `{name}` | {_MEANINGS.get(name, 'see its kind of task')} |"
             for side, names in (("takes", inputs), ("gives", function.structured_outputs))
             for name in names
         ),

@@ -54,6 +54,11 @@ def test_a_served_model_gives_the_greatest_weights(sparse, vectors):
     assert (rest.max(axis=1) <= found["weights"].min(axis=1) + 1e-5).all() and vectors.max() > 0.1
 
 
+def test_a_version_says_what_it_gives(sparse, tmp_path):
+    assert run(["export", f"--model={sparse}", f"--output={tmp_path}"]) == 0
+    assert "| gives `weights` | float32" in (tmp_path / "1" / "README.md").read_text()
+
+
 def test_an_evaluation_ranks_by_the_products(sparse, vectors):
     task, random = find_task("sparse"), np.random.default_rng(0)
     rows = [(0, 1, 2), (1, 3, 0), (2, 0, 1)]
