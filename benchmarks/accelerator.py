@@ -70,11 +70,10 @@ def measure_device() -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
-    from beambert.model import layers
     from beambert.trainer.loop.config import JAX, Devices
     from beambert.trainer.loop.engine import make_engine
 
-    make_engine(Devices(engine=JAX))
+    engine = make_engine(Devices(engine=JAX))
     is_cpu = jax.default_backend() == "cpu"
     width, products = (1024, 4) if is_cpu else (8192, 30)
     matrix = jnp.full((width, width), 1 / width, jnp.float32 if is_cpu else jnp.bfloat16)
@@ -89,7 +88,7 @@ def measure_device() -> dict[str, Any]:
     names = ("jax", "keras", "torch", "transformers")
     has_peer = _version("torch") and _version("transformers")
     missing = {PEER: not has_peer} | dict.fromkeys(
-        (FUSED, FUSED_PADDED), layers.fused_attention is None
+        (FUSED, FUSED_PADDED), engine.fused_attention is None
     )
     return {
         "device": f"{len(jax.devices())} x {kind}",
@@ -130,14 +129,13 @@ def measure_speed(way: str, size: str, length: int, tokens: int) -> dict[str, An
 def _measure_ours(config: Any, features: dict[str, Any], way: str) -> dict[str, Any]:
     import jax
 
-    from beambert.model import layers
     from beambert.trainer.loop.config import JAX, Devices
     from beambert.trainer.loop.engine import make_engine
 
     started = time.perf_counter()
     engine = make_engine(Devices(engine=JAX))
     if way in (PLAIN, PLAIN_PADDED):
-        layers.fused_attention = None
+        engine.fused_attention = None
     unpadded = way in (FUSED, PLAIN)
     trainer = training_step.make_trainer(
         engine, config, features, "mlm", dtype="bfloat16", unpadded=unpadded

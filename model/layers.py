@@ -19,8 +19,10 @@ Shape suffixes: B batch, L sequence length, T = B * L tokens, H hidden size, F i
 N attention heads, D = H / N head size, S segment types, V vocabulary size.
 """
 
+import contextlib
+import contextvars
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -287,9 +289,24 @@ def other_document_bias(query_document: keras.KerasTensor, key_document: keras.K
     return ops.cast(is_other, "float32") * MASKED_SCORE
 
 
-# Function of an engine that computes attention without holding the scores. It takes what
-# `jax.nn.dot_product_attention` takes, and returns None for types or shapes that it cannot compute.
-fused_attention: Callable[..., Any] | None = None
+_fused: contextvars.ContextVar[Callable[..., Any] | None] = contextvars.ContextVar(
+    "fused attention", default=None
+)
+
+
+@contextlib.contextmanager
+def attention_by(fused: Callable[..., Any] | None) -> Iterator[None]:
+    """Lets an engine compute attention without dropout, in models that are traced meanwhile.
+
+    Args:
+      fused: function that does not hold the scores. It takes what `jax.nn.dot_product_attention`
+        takes, and returns None for types or shapes that it cannot compute. None for no function.
+    """
+    token = _fused.set(fused)
+    try:
+        yield
+    finally:
+        _fused.reset(token)
 
 
 def attend(query, key, value, bias, rate: float = 0.0, dropout_seed=None, site: int = 0):
@@ -316,13 +333,14 @@ def attend(query, key, value, bias, rate: float = 0.0, dropout_seed=None, site: 
 
 
 def attend_fused(query, key, value, bias):
-    """Returns what `attend` does without dropout by `fused_attention`; None if that cannot.
+    """Returns what `attend` does without dropout by that of `attention_by`; None if that cannot.
 
     Args:
       query, key, value: see `attend`.
       bias: see `attend`; the same bias for all queries is that of padding behind the tokens.
     """
-    if fused_attention is None:
+    fused = _fused.get()
+    if fused is None:
         return None
     # Heads come last, and blocks are sequences by themselves.
     inputs = [ops.moveaxis(x, 1, -2) for x in (query, key, value)]
@@ -336,7 +354,7 @@ def attend_fused(query, key, value, bias):
         bias = ops.moveaxis(bias, 1, -3)
         bias = ops.reshape(ops.cast(bias, query.dtype), (-1, *bias.shape[-3:]))
         masking = {"bias": bias}
-    context = fused_attention(*inputs, **masking)
+    context = fused(*inputs, **masking)
     return None if context is None else ops.moveaxis(ops.reshape(context, (-1, *shape[1:])), -2, 1)
 
 

@@ -1,5 +1,6 @@
 """Local attention, and attention within documents."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -158,13 +159,25 @@ def modern_encoder(monkeypatch, in_parts: bool) -> ModernBertEncoder:
 
 def outputs_and_gradient(encoder, ids, mask, upstream, packing=None):
     """Returns the last layer's output [B, L, H], and the gradient of the word embeddings."""
-    table = encoder.word_embeddings.value
-    with tf.GradientTape() as tape:
+
+    def loss():
         found = encoder.encode(ids, mask, np.zeros_like(ids), packing=packing)
         found = packing.unpack(found) if packing else found
-        found = tf.reshape(found, upstream.shape)
-        loss = tf.reduce_sum(found * upstream)
-    return found.numpy(), tape.gradient(loss, table)
+        found = ops.reshape(found, upstream.shape)
+        return ops.sum(found * upstream), found
+
+    if keras.backend.backend() == "jax":
+        import jax
+
+        def loss_of(value):
+            with keras.StatelessScope([(encoder.word_embeddings, value)]):
+                return loss()
+
+        gradient, found = jax.grad(loss_of, has_aux=True)(encoder.word_embeddings.value)
+        return np.array(found), np.array(gradient)
+    with tf.GradientTape() as tape:
+        total, found = loss()
+    return found.numpy(), tape.gradient(total, encoder.word_embeddings.value)
 
 
 def deberta_encoder() -> DebertaEncoder:
@@ -219,7 +232,10 @@ def test_a_long_row_is_read_the_same_once_compiled(jit_compile, monkeypatch):
 @pytest.mark.parametrize("separator", [None, SEPARATOR])
 @pytest.mark.parametrize("way", ["whole", "parts", "bert"])
 def test_fused_attention_is_the_plain_one(way, separator, monkeypatch):
-    """Outputs and gradients of windows, documents and padding; Keras computes in its place."""
+    """Outputs and gradients of windows, documents and padding.
+
+    Keras computes in its place, or JAX where Keras uses it, as in test_engines.py.
+    """
     ids, mask, _ = random_rows()
     encoder = modern_encoder(monkeypatch, way == "parts")
     if way == "bert":
@@ -232,19 +248,24 @@ def test_fused_attention_is_the_plain_one(way, separator, monkeypatch):
 
     def attend(query, key, value, bias=None, key_value_seq_lengths=None):
         shapes.append(query.shape[:2])
+        if keras.backend.backend() == "jax":
+            import jax
+
+            masking = {"bias": bias, "key_value_seq_lengths": key_value_seq_lengths}
+            return jax.nn.dot_product_attention(query, key, value, **masking, implementation="xla")
         seen = None
         if key_value_seq_lengths is not None:
             seen = tf.sequence_mask(key_value_seq_lengths, key.shape[1])[:, None, None]
         return ops.dot_product_attention(query, key, value, bias, seen)
 
-    monkeypatch.setattr(layers, "fused_attention", attend)
-    fused = outputs_and_gradient(encoder, ids, mask, upstream)
+    with layers.attention_by(attend):
+        fused = outputs_and_gradient(encoder, ids, mask, upstream)
     blocks = -(-LENGTH // 4)
     assert shapes == [(2, LENGTH), (2, LENGTH) if way == "bert" else (2 * blocks, 4)]
     np.testing.assert_allclose(fused[0][mask > 0], plain[0][mask > 0], atol=1e-5)
     np.testing.assert_allclose(fused[1], plain[1], atol=1e-4)
-    monkeypatch.setattr(layers, "fused_attention", lambda *_, **__: None)
-    again = outputs_and_gradient(encoder, ids, mask, upstream)
+    with layers.attention_by(lambda *_, **__: None):
+        again = outputs_and_gradient(encoder, ids, mask, upstream)
     np.testing.assert_array_equal(again[0], plain[0])
 
 

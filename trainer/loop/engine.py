@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 else:
     Engine = Any
 
+# Variables that name a cluster for JAX: the address of its first host, the number of hosts, and the
+# number of this one.
+_COORDINATOR = "JAX_COORDINATOR_ADDRESS"
+_CLUSTER = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 # Words of libraries about memory, in errors of other types.
 _OUT_OF_MEMORY = re.compile("bad_alloc|out of memory|resource_?exhausted", re.IGNORECASE)
 
@@ -47,8 +51,8 @@ ONE_HOST = InputContext()
 def choose_engine(devices: EngineSettings) -> str:
     """Returns the name of the engine, and makes Keras use it; call it before Keras is imported.
 
-    "auto" takes JAX if it finds an accelerator, or if TensorFlow is not installed; after Keras is
-    imported, what Keras uses.
+    "auto" takes JAX if it finds an accelerator, if a cluster is named for it, or if TensorFlow is
+    not installed; after Keras is imported, what Keras uses.
 
     Raises:
       InputError: the engine is not installed, a flag is only for the other one, or Keras is in use
@@ -63,7 +67,8 @@ def choose_engine(devices: EngineSettings) -> str:
         name = TENSORFLOW if is_there[TENSORFLOW] else JAX
         is_for_tensorflow = strategy != AUTO or os.environ.get("TF_CONFIG")
         if is_there[JAX] and not is_for_tensorflow:
-            name = name if jax_devices()[0].platform == "cpu" else JAX
+            is_for_jax = _COORDINATOR in os.environ or jax_devices()[0].platform != "cpu"
+            name = JAX if is_for_jax else name
     if not is_there[name]:
         extra = "" if name == TENSORFLOW else "[jax]"
         raise InputError(
@@ -85,19 +90,39 @@ def choose_engine(devices: EngineSettings) -> str:
 
 
 def jax_devices() -> "Sequence[jax.Device]":
-    """Returns the devices that JAX finds on all hosts.
+    """Returns the devices that JAX finds on all hosts of the cluster that it joins if one is named.
 
     Raises:
-      InputError: JAX_PLATFORMS names others; JAX would take the processor in their place.
+      InputError: the cluster cannot be joined; or JAX_PLATFORMS names other devices, and JAX would
+        take the processor in their place.
     """
     import jax
 
+    if os.environ.get(_COORDINATOR) and not jax.distributed.is_initialized():
+        _join_cluster()
     try:
         return jax.devices()
     except (RuntimeError, AssertionError) as error:  # the latter where it knows none of them
         raise InputError(
             f"--engine={JAX}: the devices of JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')} "
             f"are not there ({reason(error)}); run it where they are, or take JAX_PLATFORMS=cpu"
+        ) from error
+
+
+def _join_cluster() -> None:
+    """Joins the cluster; what its variables leave out JAX finds where a scheduler has told it."""
+    import jax
+
+    try:
+        counts = [os.environ.get(name) for name in _CLUSTER]
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize(
+            os.environ[_COORDINATOR], *(None if each is None else int(each) for each in counts)
+        )
+    except (ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{_COORDINATOR}={os.environ[_COORDINATOR]}: cannot be used ({reason(error)}); give "
+            f"all hosts the same address and {_CLUSTER[0]}, and each its own {_CLUSTER[1]}"
         ) from error
 
 

@@ -186,6 +186,17 @@ def test_jax_answers_as_tensorflow(untrained, tmp_path):
         assert found == pytest.approx([share for _, share in filled.answers[0]], rel=1e-5)
 
 
+@pytest.mark.slow
+def test_fused_attention_of_jax_is_the_plain_one():
+    """By the implementation that JAX has for processors; the test is that of the model."""
+    pytest.importorskip("jax")
+    test = "tests/model/test_attention.py::test_fused_attention_is_the_plain_one"
+    environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("devices", "message"),
     [

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 import pytest
-from support import forked
+from support import forked, small_finetuning, small_pretraining, untrained_models
 
 from beambert.model.pretrainer import BertPretrainer
 
@@ -172,3 +172,48 @@ def test_workers_that_share_no_folder_do_not_go_on(records_folder, small_config_
         output, _ = worker.communicate(timeout=300)
         assert worker.returncode == 2, output
         assert "the workers found checkpoints of different steps (0, 60)" in output
+
+
+def start_hosts_of_jax(*arguments: str) -> list[subprocess.Popen]:
+    """The command on two hosts; the variables alone select the engine."""
+    cluster = {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{free_ports(1)[0]}", "JAX_NUM_PROCESSES": "2"}
+    cluster |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | cluster
+    environment.pop("KERAS_BACKEND", None)
+    return [
+        subprocess.Popen(
+            [sys.executable, "-m", "beambert", *arguments],
+            env=environment | {"JAX_PROCESS_ID": str(host)},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for host in range(2)
+    ]
+
+
+@pytest.mark.parametrize("command", ["pretrain", "finetune"])
+def test_hosts_of_jax_that_lose_one_end_and_continue_to_the_same_bits(
+    command, records_folder, small_config_file, vocabulary, tmp_path
+):
+    pytest.importorskip("jax")
+    if command == "pretrain":
+        given = small_pretraining.flags(records_folder, small_config_file, "", num_train_steps=60)
+    else:
+        encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
+        task = small_finetuning.write_task(tmp_path / "task", pairs=True)
+        lengths = {"max_seq_length": 16, "num_train_epochs": 4, "save_checkpoints_steps": 3}
+        given = small_finetuning.flags(task, encoder, "", **lengths)
+    whole, killed = ([*given, f"--model_dir={tmp_path / name}"] for name in ("whole", "killed"))
+    finish(*start_hosts_of_jax(command, *whole))
+    hosts = start_hosts_of_jax(command, *killed)
+    deadline = time.monotonic() + 200
+    while not (tmp_path / "killed" / "checkpoints" / "ckpt-000006").exists():
+        assert time.monotonic() < deadline and hosts[0].poll() is None
+        time.sleep(0.01)
+    hosts[1].kill()
+    output, _ = hosts[0].communicate(timeout=100)
+    assert hosts[0].returncode == 2, output
+    assert "JAX_COORDINATOR_ADDRESS: another host of the training is gone (" in output
+    assert "continuing from step" in finish(*start_hosts_of_jax(command, *killed))
+    small_pretraining.assert_same_weights(tmp_path / "killed", tmp_path / "whole")

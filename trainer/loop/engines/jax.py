@@ -42,22 +42,20 @@ _WIDEST_HEAD = 128
 
 
 class Jax:
-    """All devices that JAX finds."""
+    """All devices that JAX finds.
+
+    Attributes:
+      fused_attention: what computes attention, see `layers.attention_by`; None for plain products.
+    """
 
     def __init__(self) -> None:
-        """Joins the cluster that JAX_COORDINATOR_ADDRESS names, if it does.
-
-        Raises:
-          InputError: the devices that JAX_PLATFORMS names are not there.
-        """
-        if os.environ.get("JAX_COORDINATOR_ADDRESS") and not jax.distributed.is_initialized():
-            _join_cluster()
+        """Takes the devices; see `jax_devices`."""
         cache = os.path.expanduser("~/.cache/beambert/xla")
         if not jax.config.jax_compilation_cache_dir:
             jax.config.update("jax_compilation_cache_dir", cache)
         self._devices = jax_devices()
         self._mesh = jax.sharding.Mesh(np.array(self._devices), (_AXIS,))
-        layers.fused_attention = _attend_by_cudnn if self._is_recent_gpu else None
+        self.fused_attention = _attend_by_cudnn if self._is_recent_gpu else None
 
     @property
     def _is_recent_gpu(self) -> bool:
@@ -223,7 +221,7 @@ class Jax:
 
         @jax.jit
         def compiled(values: list[jax.Array], *arrays: jax.Array) -> jax.Array:
-            with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
+            with self.traced(variables, values):
                 return function(*arrays)
 
         def call(*arrays: np.ndarray) -> np.ndarray:
@@ -236,14 +234,23 @@ class Jax:
 
     def compile(self, trainer: "Trainer") -> "_Programs":
         """Returns the programs of a trainer."""
-        return _Programs(self._mesh, trainer)
+        return _Programs(self, self._mesh, trainer)
+
+    @contextlib.contextmanager
+    def traced(
+        self, variables: Sequence[keras.Variable], values: Sequence[jax.Array]
+    ) -> Iterator[keras.StatelessScope]:
+        """Returns the context in which a program is traced: the variables have the values."""
+        pairs = list(zip(variables, values, strict=True))
+        with layers.attention_by(self.fused_attention), keras.StatelessScope(pairs) as scope:
+            yield scope
 
 
 class _Programs:
     """The compiled functions that train and evaluate. Variables are on all devices."""
 
-    def __init__(self, mesh: jax.sharding.Mesh, trainer: "Trainer"):
-        self._trainer = trainer
+    def __init__(self, engine: Jax, mesh: jax.sharding.Mesh, trainer: "Trainer"):
+        self._engine, self._trainer = engine, trainer
         self._changing = [*trainer.variables, *trainer.moments]
         changing = set(map(id, self._changing))
         others = [*trainer.model.variables, *trainer.objective.fixed_variables]
@@ -301,8 +308,8 @@ class _Programs:
         totals: jax.Array,
         bad_step: jax.Array,
     ) -> tuple[list[jax.Array], jax.Array, jax.Array]:
-        pairs = [*zip(self._changing, state, strict=True), *zip(self._fixed, fixed, strict=True)]
-        with keras.StatelessScope(state_mapping=pairs) as scope:
+        variables = [*self._changing, *self._fixed]
+        with self._engine.traced(variables, [*state, *fixed]) as scope:
             outputs = self._trainer.replica_step(features, step)
         outputs = jax.lax.psum(outputs, _AXIS)
         is_bad = ~jnp.isfinite(outputs).all() & (bad_step < 0)
@@ -312,8 +319,7 @@ class _Programs:
     def _replica_answers(
         self, values: list[jax.Array], features: Mapping[str, jax.Array]
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        pairs = zip([*self._changing, *self._fixed], values, strict=True)
-        with keras.StatelessScope(state_mapping=list(pairs)):
+        with self._engine.traced([*self._changing, *self._fixed], values):
             sums, outputs = self._trainer.replica_answers(features)
             return jax.lax.psum(sums, _AXIS), outputs
 
@@ -335,18 +341,6 @@ def _attend_by_cudnn(
     return jax.nn.dot_product_attention(
         query_BCND, key_BWND, value_BWND, **masking, implementation="cudnn"
     )
-
-
-def _join_cluster() -> None:
-    try:
-        jax.config.update("jax_cpu_collectives_implementation", "gloo")
-        jax.distributed.initialize()
-    except (ValueError, RuntimeError) as error:
-        raise InputError(
-            f"JAX_COORDINATOR_ADDRESS={os.environ['JAX_COORDINATOR_ADDRESS']}: cannot be used "
-            f"({str(error).splitlines()[0]}); give all hosts the same address, JAX_NUM_PROCESSES "
-            "and their own JAX_PROCESS_ID"
-        ) from error
 
 
 def _ahead(iterator: Iterator[Any], most: int) -> Iterator[Any]:
