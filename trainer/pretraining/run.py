@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
-import numpy as np
 
 from beambert import io
 from beambert.console import counted, duration
@@ -111,7 +110,7 @@ def _train(
     trainer = make_trainer(plan, engine)
     notes = plan.initial.load_into(trainer.model, "--init") if plan.initial else []
     if chief:
-        print("\n".join([*introduction(plan, trainer), *notes]), flush=True)
+        print("\n".join([*introduction(plan, _weights_of(trainer), engine), *notes]), flush=True)
     phases = [make_phase(each, plan, engine) for each in plan.data]
     results = train(
         *(trainer, phases, loop, job.output, plan.training, check_lock),
@@ -287,13 +286,12 @@ def measure(
 
 def _expected(plan: PretrainingPlan, engine: Engine, trainer: Trainer) -> Measured:
     """Returns what operations and the rate of a matrix product let one expect of updates."""
-    weights = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
     speed = _SHARE_OF_PRODUCT * engine.num_replicas_in_sync * product_speed(plan.config)
     rates = {
         each.records.max_seq_length: speed / step_flops(plan, each, engine) for each in plan.data
     }
     compiling = 1 + _SECONDS_PER_LAYER * plan.config.num_hidden_layers
-    return Measured(rates, compiling * len(plan.data), weights, is_estimated=True)
+    return Measured(rates, compiling * len(plan.data), _weights_of(trainer), is_estimated=True)
 
 
 def _seconds_of_steps(plan: PretrainingPlan, measured: Measured) -> float:
@@ -463,25 +461,13 @@ def estimate(job: PretrainingJob, engine: Engine | None = None) -> list[str]:
     seconds = _seconds_of_steps(plan, measured)
     rates = [f"{rate:,.3g} steps/s of {length} tokens" for length, rate in measured.rates.items()]
     return [
-        f"model: {job.init or job.model}, {measured.weights:,} parameters, on "
-        f"{engine.describe_devices()}, {job.loop.dtype}",
-        *(f"data: {_describe_data(each, job.loop.train_batch_size)}" for each in plan.data),
+        *introduction(plan, measured.weights, engine),
         f"operations: {total_flops(plan, engine):.2e}",
         f"rate: {', '.join(rates)} ({how})",
         f"time: {duration(seconds)}, and that of evaluations and checkpoints"
         if job.budget is None
         else f"time: {duration(job.budget)}",
     ]
-
-
-def _describe_data(data: PhaseData, batch_size: int) -> str:
-    records, sequences = data.records, data.steps * batch_size
-    epochs = sequences / records.instances
-    return (
-        f"{counted(data.steps, 'step')} of {counted(batch_size, 'sequence')} of "
-        f"{records.max_seq_length} tokens, {sequences * records.max_seq_length:.2e} tokens, "
-        f"{epochs:,.{0 if epochs >= 100 else 2}f} epochs"
-    )
 
 
 def describe_held_out(held_out: Mapping[str, Records]) -> str:
@@ -491,11 +477,14 @@ def describe_held_out(held_out: Mapping[str, Records]) -> str:
     return f"{total} ({', '.join(counts)})" if counts else total
 
 
-def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
-    """Returns the lines that describe a plan when its run begins."""
-    job = plan.job
-    weights = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
-    devices = trainer.engine.describe_devices()
+def _weights_of(trainer: Trainer) -> int:
+    """Returns the number of weights that are trained."""
+    return sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
+
+
+def introduction(plan: PretrainingPlan, weights: int, engine: Engine) -> list[str]:
+    """Returns the lines that describe a plan with a number of weights, when its run begins."""
+    job, devices = plan.job, engine.describe_devices()
     lines = [f"{job.init or job.model}: {weights:,} parameters on {devices}, {job.loop.dtype}"]
     if plan.config.family != "bert":
         lines[0] = f"{family_of(plan.config).title} {lines[0]}"

@@ -181,10 +181,10 @@ def test_a_dry_run_measures_and_writes_nothing(
     for length in ({"num_train_steps": 1000}, {"budget": "10min"}):
         arguments = flags(records_folder, small_config_file, tmp_path / "m", **length)
         pretrain_main([*arguments, "--dry_run"])
-        lines = [line for line in capsys.readouterr().out.splitlines() if ": " in line]
-        found = dict(line.split(": ", 1) for line in lines)
+        printed = capsys.readouterr().out
+        found = dict(line.split(": ", 1) for line in printed.splitlines() if ": " in line)
         assert not (tmp_path / "m").exists()
-        steps = int(found["data"].split(" steps of ")[0].replace(",", ""))
+        steps = int(re.search(r"^([\d,]+) steps on ", printed, re.M)[1].replace(",", ""))
         flops = shape_flops(small_config_file, records_folder)
         assert float(found["operations"]) == pytest.approx(steps * flops, rel=0.01)
         rate = float(re.match(r"([\d.e+,]+) steps/s", found["rate"])[1].replace(",", ""))

@@ -9,6 +9,7 @@ import functools
 import itertools
 import os
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,10 @@ _LEAST_LENGTH_STEP = 8
 # GPUs multiply bfloat16 in hardware from this compute capability on, see `strategy`. It is also the
 # least of cuDNN's attention.
 _CAPABILITY = 8.0
+# How XLA's errors begin in a host when another one is gone. Some are of the type ValueError.
+_LOST = re.compile(
+    "(ABORTED|CANCELLED|DEADLINE_EXCEEDED|FAILED_PRECONDITION|INTERNAL|UNAVAILABLE|UNKNOWN): "
+)
 # Widest heads that cuDNN's attention takes on every such GPU.
 _WIDEST_HEAD = 128
 
@@ -102,8 +107,8 @@ class Jax:
         """Turns errors about a host that is gone into an `InputError`."""
         try:
             yield
-        except jax.errors.JaxRuntimeError as error:
-            if not self.are_several or "RESOURCE_EXHAUSTED" in str(error):
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            if not self.are_several or not _LOST.match(str(error)):
                 raise
             raise InputError(
                 f"JAX_COORDINATOR_ADDRESS: another host of the training is gone "
@@ -272,8 +277,9 @@ class _Programs:
         state = self._values(self._changing)
         fixed = self._values(self._fixed)
         # With arrays of the host the step would be compiled twice.
-        totals, bad_step = jax.device_put(
-            (np.zeros(len(self._trainer.total_names), np.float32), np.int32(-1)), self._everywhere
+        totals, bad_step = (
+            jax.make_array_from_process_local_data(self._everywhere, value)
+            for value in (np.zeros(len(self._trainer.total_names), np.float32), np.int32(-1))
         )
         try:
             for step in range(first, first + steps):
