@@ -112,6 +112,7 @@ def jax_devices() -> "Sequence[jax.Device]":
 def _join_cluster() -> None:
     """Joins the cluster; what its variables leave out JAX finds where a scheduler has told it."""
     import jax
+    from jax.experimental import multihost_utils
 
     try:
         counts = [os.environ.get(name) for name in _CLUSTER]
@@ -119,6 +120,8 @@ def _join_cluster() -> None:
         jax.distributed.initialize(
             os.environ[_COORDINATOR], *(None if each is None else int(each) for each in counts)
         )
+        # Processors connect at the first exchange, for which a host waits 30 seconds only.
+        multihost_utils.sync_global_devices("joined")
     except (ValueError, RuntimeError) as error:
         raise InputError(
             f"{_COORDINATOR}={os.environ[_COORDINATOR]}: cannot be used ({reason(error)}); give "
