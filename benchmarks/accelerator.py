@@ -4,13 +4,14 @@
     python -m benchmarks.accelerator --data=records/128 --out=gpu --expected=cpu/accelerator.json
 
 It runs on what JAX finds, and needs neither TensorFlow nor a network. First come the held-out
-losses of some steps of tiny, next to those of `--expected`, which an earlier run has left. Then the
-speed of masked LM in bfloat16, without dropout, which fused attention lacks: of each size and
-length with fused attention and plain, with padding and without, and of the same model and batch in
-Hugging Face's transformers on torch, if it is installed. Then the largest batch and its memory. The
-rest of the time is a training of small. Speeds count tokens without padding. Each measurement has
-its own process. After each, `--out` has the figures so far as accelerator.json and accelerator.md,
-so that a run that is cut off still counts.
+losses of some steps of tiny, next to those of `--expected`, which an earlier run on the same
+records has left. results/accelerator_cpu.json has those of a processor, and the commands that make
+its records again. Then the speed of masked LM in bfloat16, without dropout, which fused attention
+lacks: of each size and length with fused attention and plain, with padding and without, and of the
+same model and batch in Hugging Face's transformers on torch, if it is installed. Then the largest
+batch and its memory. The rest of the time is a training of small. Speeds count tokens without
+padding. Each measurement has its own process. After each, `--out` has the figures so far as
+accelerator.json and accelerator.md, so that a run that is cut off still counts.
 """
 
 import importlib.metadata
@@ -326,7 +327,8 @@ def main(argv: Sequence[str]) -> None:
     add = parser.add_argument
     add("--data", metavar="DIR", help="records folder made by `beambert data`")
     add("--out", metavar="DIR", help="folder of the figures; an earlier run's is written over")
-    add("--expected", metavar="FILE", help="accelerator.json of another device")
+    stored = pathlib.Path(__file__).with_name("results") / "accelerator_cpu.json"
+    add("--expected", default=stored, help="accelerator.json of a processor (default: the stored)")
     add("--minutes", type=float, default=8, help="of all of it (default: %(default)s)")
     add("--steps", type=int, default=50, help="of the losses (default: %(default)s)")
     add("--sizes", default="base,small,modern_base,large,tiny", help="default: %(default)s")
@@ -343,8 +345,13 @@ def main(argv: Sequence[str]) -> None:
     for name in ("data", "out"):
         if not getattr(flags, name):
             raise InputError(f"--{name}: is needed; give a folder")
-    expected = json.loads(pathlib.Path(flags.expected).read_text()) if flags.expected else {}
-    report = Report(flags.out, flags.minutes, expected)
+    expected = json.loads(pathlib.Path(flags.expected).read_text())
+    records = json.loads(pathlib.Path(flags.data, "info.json").read_text())["files"]
+    digests = [each["sha256"] for each in records]
+    report = Report(
+        flags.out, flags.minutes, expected if expected["records_sha256"] == digests else {}
+    )
+    report.found["records_sha256"] = digests
     report.found["device"] = device = report.measure("device")
     if "error" in device:
         raise InputError(f"JAX: cannot be used ({device['error']}); install it for this device")
