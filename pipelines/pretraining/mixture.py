@@ -174,32 +174,20 @@ def parse_weights(text: str, names: Sequence[str]) -> dict[str, float]:
     """Returns name -> weight of a value such as "wiki=0.7,books=0.3"; none of an empty one.
 
     Raises:
-      InputError: a weight is not a positive number, a name is unknown or given twice, a
-        name has no weight, or the weights do not add up to 1.
+      InputError: it does not give each name one positive number, or they do not add up to 1.
     """
-    weights: dict[str, float] = {}
-    for item in text.split(",") if text else ():
-        name, _, number = item.partition("=")
-        if not names:
-            raise InputError(f"--weights={item}: needs --source, which names the text of {name}")
-        if name not in names:
-            raise InputError(
-                f"--weights={item}: there is no --source={name}; name one of {', '.join(names)}"
-            )
-        if name in weights:
-            raise InputError(f"--weights: names {name} twice; name each source once")
-        try:
-            weights[name] = float(number)
-        except ValueError as error:
-            raise InputError(f"--weights={item}: must be a name, = and a number") from error
-        if not 0 < weights[name] < math.inf:
-            raise InputError(
-                f"--weights={item}: must be more than 0; leave out the --source to leave out its "
-                "text"
-            )
-    if missing := [name for name in names if weights and name not in weights]:
+    pairs = [item.partition("=")[::2] for item in text.split(",")] if text else []
+    try:
+        weights = {name: float(number) for name, number in pairs}
+    except ValueError:
+        weights = {}
+    if pairs and not (
+        sorted(name for name, _ in pairs) == sorted(names) == sorted(weights)
+        and all(0 < weight < math.inf for weight in weights.values())
+    ):
         raise InputError(
-            f"--weights={text}: lacks {', '.join(missing)}; give each --source a weight"
+            f"--weights={text}: must give each --source ({', '.join(names) or 'there is none'}) "
+            "one number above 0, as in wiki=0.7,books=0.3; leave out the --source of other text"
         )
     total = math.fsum(weights.values())
     if weights and abs(total - 1) > _TOLERANCE:
@@ -487,7 +475,7 @@ def _is_one(documents: CompactDocuments, order: np.ndarray) -> bool:
 
 # A share that differs by more from the one that was asked for is named in a warning. It is one of
 # very little text, or --max_epochs_per_source stands against it.
-_TOLERANCE = 0.005
+_MOST_BESIDE = 0.005
 
 
 def source_shares(
@@ -546,7 +534,7 @@ def source_warnings(counts: Mapping[str, Any], max_epochs: float | None) -> list
     """
     found = []
     for name, each in counts.get("sources", {}).items():
-        if "asked_share" not in each or abs(each["share"] - each["asked_share"]) <= _TOLERANCE:
+        if "asked_share" not in each or abs(each["share"] - each["asked_share"]) <= _MOST_BESIDE:
             continue
         told = (
             f"{name} has {each['share']:.2%} of the tokens, not the {each['asked_share']:.2%} asked"

@@ -125,9 +125,12 @@ def test_a_source_without_a_token_is_refused():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("wiki=0.5,books=0.4", "lacks news"),
+        ("wiki=0.5,books=0.4", "must give each --source (wiki, books, news) one number"),
+        ("wiki=0.5,books=0.4,news=0.05,news=0.05", "must give each --source"),
+        ("wiki=0.5,books=x,news=0.1", "must give each --source"),
         ("wiki=0.5,books=0.4,news=0.2", "they add up to 1.1, but must add up to 1"),
-        ("wiki=nan,books=1", "must be more than 0"),
+        ("wiki=0.5,books=0.4,news=0.104", "they add up to 1.004, but must add up to 1"),
+        ("wiki=nan,books=1,news=0", "must give each --source"),
     ],
 )
 def test_weights_that_are_refused(text, message):
