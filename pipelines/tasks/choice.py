@@ -8,30 +8,22 @@ from typing import Any, ClassVar
 from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.classification import ClassOutcomes, OneLabel
-from beambert.pipelines.tasks.table_task import (
-    TABLE_FLAGS,
-)
+from beambert.pipelines.tasks.table_task import TABLE_FLAGS, TextExample
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import CHOICE, Task, Texts
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceExample:
+class ChoiceExample(TextExample):
     """A text and its possible endings.
 
+    The second text is what every ending begins with. The label is the index of the right ending.
+
     Attributes:
-      text: the text before the endings.
-      text_b: the words that every ending begins with, or None.
       choices: the endings.
-      label: the index of the right ending as written in the file, or None in a test file.
-      columns: the other columns of the row by name.
     """
 
-    text: str
-    text_b: str | None
-    choices: tuple[str, ...]
-    label: str | None
-    columns: dict[str, str]
+    choices: tuple[str, ...] = ()
 
     @property
     def endings(self) -> tuple[str, ...]:
@@ -39,17 +31,9 @@ class ChoiceExample:
         start = f"{self.text_b} " if self.text_b else ""
         return tuple(start + choice for choice in self.choices)
 
-    @property
-    def truth(self) -> str | None:
-        """The right answer as written, or None."""
-        return self.label
-
     def texts(self) -> Texts:
         """Returns the texts by the names of a SavedModel's inputs."""
-        texts: Texts = {"text": self.text}
-        if self.text_b is not None:
-            texts["text_b"] = self.text_b
-        return texts | {"choices": self.choices}
+        return super().texts() | {"choices": self.choices}
 
 
 class ChoiceOutcomes(ClassOutcomes):
@@ -139,7 +123,7 @@ class Choice(OneLabel):
     def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> ChoiceExample:
         """Returns a text with its endings."""
         text_b = texts[1] if len(texts) > 1 else None
-        return ChoiceExample(texts[0], text_b, tuple(choices), None, {})
+        return ChoiceExample(texts[0], text_b, None, {}, tuple(choices))
 
     @staticmethod
     def _written(example: ChoiceExample, label: str) -> str:

@@ -28,7 +28,6 @@ from beambert.pipelines.tasks.task import (
     Record,
     Row,
     TaskFeatures,
-    Texts,
     check_finite,
     column,
     excerpt,
@@ -40,22 +39,17 @@ if TYPE_CHECKING:  # It imports TensorFlow.
 
 
 @dataclasses.dataclass(frozen=True)
-class VectorExample:
+class VectorExample(TextExample):
     """Texts that each become a vector: one, a pair, or a pair with texts that are no answer.
 
+    The first text searches; it must find the second, or is compared with it. The label is the score
+    of the pair.
+
     Attributes:
-      text: the text, or the one that searches.
-      text_b: the text that it must find, or that it is compared with; None in a single text.
       negatives: texts that it must not find.
-      label: score of the pair as written in the file; None without one.
-      columns: the other columns of the row by name.
     """
 
-    text: str
-    text_b: str | None
-    negatives: tuple[str, ...]
-    label: str | None
-    columns: dict[str, str]
+    negatives: tuple[str, ...] = ()
 
     @property
     def truth(self) -> str | None:
@@ -66,10 +60,6 @@ class VectorExample:
     def sequences(self) -> tuple[str, ...]:
         """All texts, each of which becomes a vector."""
         return (self.text, *(() if self.text_b is None else (self.text_b, *self.negatives)))
-
-    def texts(self) -> Texts:
-        """Returns the text and the second one, by the names of columns."""
-        return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
 
 
 def text_ids_of(examples: Sequence[VectorExample]) -> NDArray[np.int64]:

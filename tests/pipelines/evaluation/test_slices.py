@@ -19,7 +19,7 @@ def test_length_buckets(words, bucket):
     pair = TextExample("w", "w " * (words - 1), None, {})
     assert slices.length_bucket(pair) == bucket
     assert slices.length_bucket(TaggedExample(("w",) * words, None)) == bucket
-    choice = ChoiceExample("", None, ("w", "w " * words), None, {})
+    choice = ChoiceExample("", None, None, {}, ("w", "w " * words))
     assert slices.length_bucket(choice) == bucket
     question = Question("id", "w", "w " * (words - 1), (), True, "")
     assert slices.length_bucket(question) == bucket

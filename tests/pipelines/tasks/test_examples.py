@@ -159,7 +159,7 @@ def test_a_missing_column_is_no_bad_row(tmp_path):
 def test_choices_are_the_columns_that_begin_so(tmp_path):
     folder = write(tmp_path, "dev.csv", "text,text_b,choice_a,choice_b,label,id\nI,am,x,y,1,7\n")
     (found,) = read_examples(declarations.TASKS["choice"], folder, "dev")
-    assert found == ChoiceExample("I", "am", ("x", "y"), "1", {"id": "7"})
+    assert found == ChoiceExample("I", "am", "1", {"id": "7"}, ("x", "y"))
     assert found.endings == ("am x", "am y")
     write(tmp_path, "dev.csv", "text,choice_a,choice_b,label\nI,x,y,2\n")
     with refused("has the label '2', which is none of its 2 endings, counted from 0"):

@@ -147,7 +147,7 @@ def test_what_is_cut_is_counted(features):
     fits, cut = "the river of the end is", "the river of the end is the"
     longest = " ".join(["river"] * 11)
     examples = [
-        VectorExample(text, text_b, (), None, {})
+        VectorExample(text, text_b, None, {})
         for text, text_b in ((fits, longest), (cut, "a"), (cut, f"{longest} end"))
     ]
     arguments = examples, [], features

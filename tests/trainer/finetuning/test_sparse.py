@@ -62,7 +62,7 @@ def test_a_version_says_what_it_gives(sparse, tmp_path):
 def test_an_evaluation_ranks_by_the_products(sparse, vectors):
     task, random = find_task("sparse"), np.random.default_rng(0)
     rows = [(0, 1, 2), (1, 3, 0), (2, 0, 1)]
-    examples = [VectorExample(TEXTS[a], TEXTS[b], (TEXTS[c],), None, {}) for a, b, c in rows]
+    examples = [VectorExample(TEXTS[a], TEXTS[b], None, {}, (TEXTS[c],)) for a, b, c in rows]
     model = find_model(str(sparse), task.kind)
     records = task.predict(model, load(model), [Row(each, {}) for each in examples])
     ids = np.array(rows)

@@ -45,7 +45,7 @@ def served_scores(folder, query, texts):
 def test_an_evaluation_ranks_by_the_scores(served, tmp_path):
     """All texts of all rows for each query, but for the query itself."""
     rows = [("river", TEXTS[0], TEXTS[1]), ("city", TEXTS[2], TEXTS[0]), (TEXTS[1], "song", "a")]
-    examples = [VectorExample(text, text_b, (other,), None, {}) for text, text_b, other in rows]
+    examples = [VectorExample(text, text_b, None, {}, (other,)) for text, text_b, other in rows]
     task = find_task("late_interaction")
     model = find_model(str(served), task.kind)
     loaded = load(model)
