@@ -104,7 +104,7 @@ class TableTask(Task):
             choices = self._choice_columns(path, line, row)
             endings = tuple(tables.filled(path, line, row, name) for name in choices)
             label = None
-            if is_labelled or self.label_column in row:
+            if self.label_column in row or (is_labelled and self._needs_label(row)):
                 label = self._label(path, line, row, endings or labels)
         except BadRow as error:
             return error
@@ -112,6 +112,10 @@ class TableTask(Task):
         others = {name: field for name, field in row.items() if name not in used}
         text_b = texts[1] if len(texts) > 1 else None
         return self._make(endings, text=texts[0], text_b=text_b, label=label, columns=others)
+
+    def _needs_label(self, row: dict[str, str]) -> bool:
+        """Returns whether a row of a file with labels must have one."""
+        return True
 
     def _text_columns(self, row: dict[str, str]) -> tuple[str, ...]:
         if self.text_b_is_optional and self.text_columns[1] not in row:

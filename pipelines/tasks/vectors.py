@@ -271,24 +271,6 @@ class RetrievalTask(VectorTask):
         text_ids = text_ids_of(examples)
         return RankingOutcomes.of_ranking(text_ids, [commonest(text_ids)] * len(examples))
 
-    def _example(
-        self,
-        path: pathlib.Path,
-        line: int,
-        row: dict[str, str] | BadRow,
-        is_labelled: bool,
-        labels: Sequence[str] | None,
-    ) -> Any:
-        """Refuses scores: a pair of the score 0 would be learnt as a right one."""
-        is_pair = not isinstance(row, BadRow) and self.text_columns[1] in row
-        if is_labelled and is_pair and self.label_column in row:
-            raise InputError(
-                f"{path}, line {line}: has a column {self.label_column!r}, and this task takes "
-                "every pair for a right one; learn scores with --task=similarity, or rename the "
-                "column"
-            )
-        return super()._example(path, line, row, is_labelled, labels)
-
     def _choice_columns(
         self, path: pathlib.Path, line: int, row: dict[str, str]
     ) -> tuple[str, ...]:
@@ -301,7 +283,13 @@ class RetrievalTask(VectorTask):
         row: dict[str, str],
         possible: Sequence[str] | None,
     ) -> None:
-        return None
+        """Refuses scores: a pair of the score 0 would be learnt as a right one."""
+        if self.label_column in row and self.text_columns[1] in row:
+            raise InputError(
+                f"{path}, line {line}: has a column {self.label_column!r}, and this task takes "
+                "every pair for a right one; learn scores with --task=similarity, or rename the "
+                "column"
+            )
 
     def check_file(self, path: pathlib.Path, examples: Sequence[VectorExample]) -> None:
         """Refuses rows of which only some have a second text, or as many negatives."""
@@ -424,16 +412,8 @@ class Similarity(VectorTask, NumberKind):
         cosines = (units[:, 0] * units[:, 1]).sum(axis=-1)
         return CosineOutcomes(numbers_of(examples), cosines.astype(float))
 
-    def _example(
-        self,
-        path: pathlib.Path,
-        line: int,
-        row: dict[str, str] | BadRow,
-        is_labelled: bool,
-        labels: Sequence[str] | None,
-    ) -> Any:
-        is_single = isinstance(row, dict) and self.text_columns[1] not in row
-        return super()._example(path, line, row, is_labelled and not is_single, labels)
+    def _needs_label(self, row: dict[str, str]) -> bool:
+        return self.text_columns[1] in row
 
     def check_file(self, path: pathlib.Path, examples: Sequence[VectorExample]) -> None:
         """Refuses also single texts with scores, which only a pair can have."""
