@@ -67,59 +67,34 @@ class VocabularyJob(InputSettings):
         self.take_mappings()
         check_settings(self)
         self.check_input()
-        self._check_extension()
-        self._check_coverage()
+        if (self.extend is None) != (self.add is None):
+            lacks = f"--add={self.add}: needs --extend, the vocabulary to add to"
+            if self.add is None:
+                lacks = f"--extend={self.extend}: needs --add, the number of new pieces"
+            raise InputError(f"{lacks}; certain pieces can be lines at the end of vocab.txt")
+        if self.extend is not None and self.vocab_size != VocabularyJob.vocab_size:
+            raise InputError(
+                f"--vocab_size={self.vocab_size}: cannot be given with --extend, whose tokens "
+                "all stay; give --add, the number of new ones"
+            )
+        if self.extend is not None and self.kind != WORDPIECE:
+            raise InputError(
+                f"--extend={self.extend}: only word pieces can be extended; leave --kind out"
+            )
+        if self.character_coverage is not None and (self.kind == BPE or self.extend is not None):
+            raise InputError(
+                f"--character_coverage={self.character_coverage:g}: has no effect with --extend, "
+                f"whose characters all stay, and with --kind={BPE}; leave it out"
+            )
         if self.kind == BPE and self.vocab_size < FEWEST_OF_BPE:
             raise InputError(
                 f"--vocab_size={self.vocab_size}: must be at least {FEWEST_OF_BPE} with "
                 f"--kind={self.kind}, since all 256 bytes are tokens"
             )
-        if self.kind != WORDPIECE and posixpath.basename(self.output) != TOKENIZER_FILE:
+        file = "vocab.txt" if self.kind == WORDPIECE else TOKENIZER_FILE
+        if (posixpath.basename(self.output) == TOKENIZER_FILE) != (file == TOKENIZER_FILE):
             raise InputError(
-                f"--output={self.output}: --kind={self.kind} makes a {TOKENIZER_FILE}; name a file "
-                "of that name, in a folder for itself"
-            )
-        if self.kind == WORDPIECE and posixpath.basename(self.output) == TOKENIZER_FILE:
-            raise InputError(
-                f"--output={self.output}: --kind={self.kind} makes a vocabulary, one token a line; "
-                "name the file vocab.txt"
-            )
-
-    def _check_coverage(self) -> None:
-        coverage = self.character_coverage
-        if coverage is None:
-            return
-        flag = f"--character_coverage={coverage:g}"
-        if self.kind == BPE:
-            raise InputError(
-                f"{flag}: has no effect with --kind={BPE}, whose bytes spell every character; "
-                "leave it out"
-            )
-        if self.extend is not None:
-            raise InputError(
-                f"{flag}: cannot be given with --extend, whose characters all stay; leave it out"
-            )
-
-    def _check_extension(self) -> None:
-        if self.extend is None:
-            if self.add is not None:
-                raise InputError(
-                    f"--add={self.add}: needs --extend, the vocabulary to add to; give it too"
-                )
-            return
-        if self.kind != WORDPIECE:
-            raise InputError(
-                f"--extend={self.extend}: only word pieces can be extended; leave --kind out"
-            )
-        if self.add is None:
-            raise InputError(
-                f"--extend={self.extend}: needs --add, the number of new pieces; to add "
-                "certain pieces, write them at the end of vocab.txt, one a line"
-            )
-        if self.vocab_size != VocabularyJob.vocab_size:
-            raise InputError(
-                f"--vocab_size={self.vocab_size}: cannot be given with --extend, whose tokens "
-                "all stay; give --add, the number of new ones"
+                f"--output={self.output}: --kind={self.kind} makes a {file}; name a file so"
             )
 
     @property

@@ -189,8 +189,8 @@ def test_sources_are_the_files_of_all(capsys, tmp_path, documents):
 @pytest.mark.parametrize(
     ("kind", "output", "message"),
     [
-        ("bpe", "t/vocab.txt", "makes a tokenizer.json; name a file of that name"),
-        ("wordpiece", "t/tokenizer.json", "makes a vocabulary, one token a line; name the file"),
+        ("bpe", "t/vocab.txt", "makes a tokenizer.json; name a file so"),
+        ("wordpiece", "t/tokenizer.json", "makes a vocab.txt; name a file"),
     ],
 )
 def test_an_output_is_named_for_its_kind(kind, output, message):
