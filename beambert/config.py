@@ -276,6 +276,19 @@ def check_settings(job: Any) -> None:
         object.__setattr__(job, field.name, value)
 
 
+def refuse_given(job: Any, names: Collection[str], reason: str) -> None:
+    """Refuses settings with another value than their default, where they would have no effect.
+
+    Raises:
+      InputError: there is one.
+    """
+    for field in dataclasses.fields(job):
+        value = getattr(job, field.name)
+        if field.name in names and value != field.default:
+            given = ",".join(map(str, as_tuple(value)))
+            raise InputError(f"--{field.name}={given}: {reason}; leave it out")
+
+
 def as_tuple(value: Any) -> tuple[Any, ...]:
     """Returns a tuple of several values, or of a single one, with strings in place of paths."""
     is_single = isinstance(value, str | bytes | os.PathLike) or not isinstance(value, Iterable)

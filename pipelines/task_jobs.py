@@ -4,8 +4,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from beambert.config import check_settings, setting
-from beambert.errors import InputError
+from beambert.config import check_settings, refuse_given, setting
 from beambert.flags import TRUST_MODEL
 from beambert.pipelines.corpus.encodings import encoding_setting
 from beambert.pipelines.evaluation.measures import MOST_VALUES, MOST_VALUES_IF_NAMED, Threshold
@@ -69,10 +68,8 @@ class EvaluationJob:
     def __post_init__(self) -> None:
         """Checks the values, and sets the default threshold."""
         check_settings(self)
-        if self.min_change is not None and not self.baseline:
-            raise InputError(
-                "--min_change: compares with a baseline; add --baseline=, or leave it out"
-            )
+        if not self.baseline:
+            refuse_given(self, ("min_change",), "needs --baseline")
         if not self.thresholds:
             object.__setattr__(self, "thresholds", (Threshold(self.task.metrics[0]),))
 

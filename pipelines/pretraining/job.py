@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Collection
 
-from beambert.config import check_settings, setting
+from beambert.config import check_settings, refuse_given, setting
 from beambert.errors import InputError
 from beambert.pipelines.corpus.cleaning import AUTO, SENTENCES
 from beambert.pipelines.corpus.formats import FORMATS
@@ -197,33 +197,33 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
                     f"--max_predictions_per_seq={number}: must be at most --max_seq_length, which "
                     f"is {length}"
                 )
-        self._check_masks()
+        if self.masks == SPAN:
+            refuse_given(
+                self, ("do_whole_word_mask",), "the words of --masks=span are whole anyway"
+            )
+        if self.masks == NONE:
+            reason = "--masks=none leaves the masks to `beambert pretrain`, see --mask_rate there"
+            refuse_given(self, MASK_PARAMETERS, reason)
         check_segmenter(self.segmenter, self.language, self.language_column, self.hides_words)
-        self._check_pairs()
+        if self.pairs == NONE:
+            allowed = {"random_next": CORPUS, "short_seq_prob": 0.0}
+            names = [name for name, value in allowed.items() if getattr(self, name) != value]
+            refuse_given(self, names, "--pairs=none draws no B, and fills all records")
         self._check_sources()
 
     def _check_sources(self) -> None:
         self.check_input()
         names = list(self.sources)
+        if not names:
+            refuse_given(self, ("weights", "temperature"), "needs --source")
         parse_weights(self.weights, names)
-        for name in ("weights", "temperature"):
-            if getattr(self, name) not in ("", None) and not names:
-                raise InputError(
-                    f"--{name}={getattr(self, name)}: needs --source; leave it out, or name the "
-                    "sources"
-                )
-        if self.temperature is not None and self.weights:
-            raise InputError(
-                f"--temperature={self.temperature}: cannot be given with --weights, which "
-                "has the shares; leave one of them out"
-            )
+        if self.weights:
+            refuse_given(self, ("temperature",), "--weights has the shares")
+        elif self.temperature is None:
+            refuse_given(self, ("max_epochs_per_source",), "needs --weights or --temperature")
         most = self.max_epochs_per_source
         if most is None:
             return
-        if not self.mixture or not self.mixture.needs_sizes:
-            raise InputError(
-                f"--max_epochs_per_source={most:g}: needs --weights or --temperature; leave it out"
-            )
         if not self.dupe_factor <= most < math.inf:
             raise InputError(
                 f"--max_epochs_per_source={most:g}: must be at least --dupe_factor, which is "
@@ -252,37 +252,6 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
     def hides_words(self) -> bool:
         """Whether the masks in the records hide whole words."""
         return self.do_whole_word_mask or self.masks in (WHOLE_WORD, SPAN)
-
-    def _check_masks(self) -> None:
-        if self.do_whole_word_mask and self.masks == SPAN:
-            raise InputError(
-                "--do_whole_word_mask: cannot be given with --masks=span, whose words are whole "
-                "anyway; leave it out"
-            )
-        if self.masks != NONE:
-            return
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name in MASK_PARAMETERS and value != field.default:
-                given = ",".join(map(str, value)) if isinstance(value, tuple) else value
-                raise InputError(
-                    f"--{field.name}={given}: cannot be given with --masks=none, which leaves "
-                    "the masks to `beambert pretrain`; leave it out, and see --mask_rate there"
-                )
-
-    def _check_pairs(self) -> None:
-        if self.pairs != NONE:
-            return
-        if self.random_next not in (None, CORPUS):
-            raise InputError(
-                f"--random_next={self.random_next}: cannot be given with --pairs=none, which "
-                "draws no B; leave it out"
-            )
-        if self.short_seq_prob not in (0.0, _DEFAULTS.short_seq_prob):
-            raise InputError(
-                f"--short_seq_prob={self.short_seq_prob}: cannot be given with --pairs=none, "
-                "which fills all records, as RoBERTa does; leave it out"
-            )
 
     def lengths(self) -> tuple[InstanceParameters, ...]:
         """Returns the parameters of every sequence length."""

@@ -3,7 +3,7 @@
 import dataclasses
 import posixpath
 
-from beambert.config import check_settings, setting
+from beambert.config import check_settings, refuse_given, setting
 from beambert.errors import InputError
 from beambert.pipelines.corpus.sources import InputSettings
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
@@ -72,20 +72,12 @@ class VocabularyJob(InputSettings):
             if self.add is None:
                 lacks = f"--extend={self.extend}: needs --add, the number of new pieces"
             raise InputError(f"{lacks}; certain pieces can be lines at the end of vocab.txt")
-        if self.extend is not None and self.vocab_size != VocabularyJob.vocab_size:
-            raise InputError(
-                f"--vocab_size={self.vocab_size}: cannot be given with --extend, whose tokens "
-                "all stay; give --add, the number of new ones"
-            )
-        if self.extend is not None and self.kind != WORDPIECE:
-            raise InputError(
-                f"--extend={self.extend}: only word pieces can be extended; leave --kind out"
-            )
-        if self.character_coverage is not None and (self.kind == BPE or self.extend is not None):
-            raise InputError(
-                f"--character_coverage={self.character_coverage:g}: has no effect with --extend, "
-                f"whose characters all stay, and with --kind={BPE}; leave it out"
-            )
+        if self.extend is not None:
+            names = ("vocab_size", "kind", "character_coverage")
+            refuse_given(self, names, "--extend adds word pieces to tokens that all stay")
+        if self.kind == BPE:
+            reason = f"the bytes of --kind={BPE} spell every character"
+            refuse_given(self, ("character_coverage",), reason)
         if self.kind == BPE and self.vocab_size < FEWEST_OF_BPE:
             raise InputError(
                 f"--vocab_size={self.vocab_size}: must be at least {FEWEST_OF_BPE} with "

@@ -23,7 +23,7 @@ data = small_evaluation.data
         (["--model=/no/such"], "--model=/no/such: no such folder"),
         (["--split=test"], "test.tsv: has no labels to compare with"),
         (["--task=sst-2"], "has the labels negative, positive but task sst-2 has 0, 1"),
-        (["--min_change=0.1"], "--min_change: compares with a baseline; add --baseline="),
+        (["--min_change=0.1"], "--min_change=0.1: needs --baseline; leave it out"),
         (["--baseline=/no/such", "--min_change=nan"], "--min_change=nan: must be a number"),
         (["--baseline=/no/such"], "--baseline=/no/such: holds no finished evaluation"),
         (["--threshold=80"], "--threshold=80: cannot be reached by accuracy; give a number from 0"),

@@ -158,7 +158,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("given", "part"),
         [
-            (["--temperature=0.5", WEIGHTED], "cannot be given with --weights"),
+            (["--temperature=0.5", WEIGHTED], "--temperature=0.5: --weights has the shares"),
             (["--max_epochs_per_source=1", WEIGHTED], "must be at least --dupe_factor, which is 2"),
             (["--input=x"], "--input=x"),
             (["--source=wiki=x"], "wiki is the name of another source"),

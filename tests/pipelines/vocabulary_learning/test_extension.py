@@ -98,7 +98,7 @@ def test_old_tokens_stay_and_new_ones_save_what_is_said(old, capsys):
     ("others", "message"),
     [
         ({}, "--extend=.*: needs --add, the number"),
-        ({"add": 2, "vocab_size": 900}, "--vocab_size=900: cannot be given with --extend"),
+        ({"add": 2, "vocab_size": 900}, "--vocab_size=900: --extend adds"),
     ],
 )
 def test_what_does_not_fit_is_refused(old, others, message):
