@@ -16,13 +16,13 @@ from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
     TableTask,
     TextExample,
-    check_name,
     several,
 )
 from beambert.pipelines.tasks.task import (
     ArrayOutcomes,
     ExampleFile,
     Mistake,
+    Outcomes,
     Record,
     Slices,
     check_finite,
@@ -64,6 +64,8 @@ class LabelledTextTask(TableTask):
     class_weights: str | Mapping[str, float] | None = None
 
     BY_WORDS = "TF-IDF with logistic regression"
+    # Whether a text has one label, not any number of them.
+    EXCLUSIVE = True
     LEARNING_FLAGS = frozenset({"max_windows", "class_weights"})
 
     def read_to_learn(
@@ -99,15 +101,23 @@ class LabelledTextTask(TableTask):
                 "leave the flag out"
             )
 
+    def by_words(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> Outcomes:
+        """Returns the outcomes of a logistic regression on words."""
+        from beambert.pipelines.tasks import words  # it imports scipy
 
-def word_probabilities(
-    train: Sequence[Any], targets: NDArray[np.bool_], examples: Sequence[Any], exclusive: bool
-) -> dict[str, NDArray[np.float64]]:
-    """Returns the outputs of a logistic regression on words; see `words.probabilities`."""
-    from beambert.pipelines.tasks import words  # it imports scipy
+        targets = np.array([[each in self.label_names(row) for each in labels] for row in train])
+        learned, asked = ([example.sides for example in each] for each in (train, examples))
+        found = words.probabilities(learned, targets, asked, self.EXCLUSIVE)
+        return self.outcomes(examples, labels, {"probabilities": found})
 
-    learned, asked = ([example.sides for example in each] for each in (train, examples))
-    return {"probabilities": words.probabilities(learned, targets, asked, exclusive)}
+    def find_labels(self, path: pathlib.Path, train: Sequence[TextExample]) -> tuple[str, ...]:
+        """Returns the declared labels, or those of train, sorted."""
+        if self.labels is not None:
+            return self.labels
+        found = {label for example in train for label in self.label_names(example)}
+        return several(path, found, f"in column {self.label_column!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,25 +273,6 @@ class Classification(LabelledTextTask, OneLabel):
     metrics: tuple[str, ...] = ("accuracy",)
 
     COLUMN_FLAGS = TABLE_FLAGS | {"labels"}
-
-    def by_words(
-        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
-    ) -> ClassOutcomes:
-        """Returns the outcomes of a logistic regression on words."""
-        targets = np.array([[label == example.label for label in labels] for example in train])
-        return self.outcomes(examples, labels, word_probabilities(train, targets, examples, True))
-
-    def _check_label(
-        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
-    ) -> None:
-        check_name(path, line, label, possible)
-
-    def find_labels(self, path: pathlib.Path, train: Sequence[TextExample]) -> tuple[str, ...]:
-        """Returns the declared labels, or those of train, sorted."""
-        if self.labels is not None:
-            return self.labels
-        found = {example.label for example in train}
-        return several(path, found, f"in column {self.label_column!r}")
 
 
 def loss_weights(

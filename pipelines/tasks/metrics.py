@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 # Smaller probabilities are raised to this one, so that a single error with probability 0 does not
 # make the mean infinite. It is the machine epsilon of float32, as in scikit-learn's log_loss.
-_LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
+LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +160,7 @@ def cross_entropy(labels: NDArray, probabilities: NDArray) -> float:
       probabilities: [examples, classes].
     """
     of_label = probabilities[np.arange(len(labels)), labels].astype(float)
-    return float(np.mean(-np.log(np.maximum(of_label, _LEAST_PROBABILITY))))
+    return float(np.mean(-np.log(np.maximum(of_label, LEAST_PROBABILITY))))
 
 
 def _class_counts(labels: NDArray, predictions: NDArray) -> list[NDArray[np.float64]]:

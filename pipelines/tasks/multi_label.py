@@ -4,21 +4,19 @@ import collections
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.classification import LabelledTextTask, word_probabilities
-from beambert.pipelines.tasks.metrics import precision_recall_f1, scores_by_name
+from beambert.pipelines.tasks.classification import LabelledTextTask
+from beambert.pipelines.tasks.metrics import LEAST_PROBABILITY, precision_recall_f1, scores_by_name
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
     TextExample,
-    check_name,
-    several,
 )
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
@@ -32,65 +30,6 @@ from beambert.pipelines.tasks.task import (
 # A label applies if its probability is greater. The sigmoid is there where the logit is 0, as in
 # scikit-learn's decision functions.
 THRESHOLD = 0.5
-_LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
-
-
-def scores(
-    names: Sequence[str],
-    labels: NDArray[np.bool_],
-    predictions: NDArray[np.bool_],
-    probabilities: NDArray[np.float64] | None = None,
-) -> dict[str, float]:
-    """Returns metrics by name.
-
-    Args:
-      names: some among micro_f1, macro_f1, exact_match and cross_entropy.
-      labels: whether each label applies.
-      predictions: whether each label is predicted.
-      probabilities: probability of each label; cross_entropy needs them.
-    """
-    found = {}
-    for name in names:
-        if name == "cross_entropy":
-            found[name] = cross_entropy(labels, probabilities)
-        else:
-            found[name] = _OF_LABELS_AND_PREDICTIONS[name](labels, predictions)
-    return found
-
-
-def counts(labels: NDArray[np.bool_], predictions: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns how often each label is true, predicted, and both, [labels, 3]."""
-    return np.stack(
-        [each.sum(axis=0) for each in (labels, predictions, labels & predictions)], axis=1
-    )
-
-
-def micro_f1(labels: NDArray[np.bool_], predictions: NDArray[np.bool_]) -> float:
-    """Returns the F1 of the counts of all labels together."""
-    return float(precision_recall_f1(*counts(labels, predictions).sum(axis=0))[2])
-
-
-def macro_f1(labels: NDArray[np.bool_], predictions: NDArray[np.bool_]) -> float:
-    """Returns the mean of the labels' F1."""
-    return float(precision_recall_f1(*counts(labels, predictions).T)[2].mean())
-
-
-def exact_match(labels: NDArray[np.bool_], predictions: NDArray[np.bool_]) -> float:
-    """Returns the share of the examples whose labels are all right."""
-    return float((labels == predictions).all(axis=1).mean())
-
-
-def cross_entropy(labels: NDArray[np.bool_], probabilities: NDArray[np.float64]) -> float:
-    """Returns the mean over examples and labels of the negative logarithm of the truth, in nats."""
-    of_truth = np.where(labels, probabilities, 1 - probabilities).astype(float)
-    return float(np.mean(-np.log(np.maximum(of_truth, _LEAST_PROBABILITY))))
-
-
-_OF_LABELS_AND_PREDICTIONS: dict[str, Callable[[NDArray, NDArray], float]] = {
-    "micro_f1": micro_f1,
-    "macro_f1": macro_f1,
-    "exact_match": exact_match,
-}
 
 
 # Greatest number of the commonest labels that a constant answer has, besides all labels.
@@ -124,8 +63,26 @@ class MultiLabelOutcomes(ArrayOutcomes):
         return cls(flags > 0, predicted > 0, probabilities)
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
-        """Returns metrics by name."""
-        return scores(names, self.labels, self.predictions, self.probabilities)
+        """Returns metrics by name.
+
+        micro_f1 is the F1 of the counts of all labels together, macro_f1 the mean of the labels'
+        F1, exact_match the share of the examples whose labels are all right, and cross_entropy the
+        mean over examples and labels of the negative logarithm of the truth, in nats.
+        """
+        counts = self._counts()
+        of_truth = np.where(self.labels, self.probabilities, 1 - self.probabilities).astype(float)
+        found = {
+            "micro_f1": precision_recall_f1(*counts.sum(axis=0))[2],
+            "macro_f1": precision_recall_f1(*counts.T)[2].mean(),
+            "exact_match": (self.labels == self.predictions).all(axis=1).mean(),
+            "cross_entropy": np.mean(-np.log(np.maximum(of_truth, LEAST_PROBABILITY))),
+        }
+        return {name: float(found[name]) for name in names}
+
+    def _counts(self) -> NDArray[np.int64]:
+        """Returns how often each label is true, predicted, and both, [labels, 3]."""
+        each = (self.labels, self.predictions, self.labels & self.predictions)
+        return np.stack([flags.sum(axis=0) for flags in each], axis=1)
 
     def constants(self) -> list[tuple[tuple[int, ...], Self]]:
         """Returns sets of labels as constant answers.
@@ -153,7 +110,7 @@ class MultiLabelOutcomes(ArrayOutcomes):
 
     def details(self, labels: Sequence[str]) -> dict[str, Any]:
         """Returns counts, precision, recall and F1 of each label, `by_label`."""
-        return {"by_label": scores_by_name(labels, counts(self.labels, self.predictions))}
+        return {"by_label": scores_by_name(labels, self._counts())}
 
 
 def _decoded(names: np.ndarray) -> list[str]:
@@ -176,6 +133,7 @@ class MultiLabel(LabelledTextTask):
     label_separator: str = ","
 
     COLUMN_FLAGS = TABLE_FLAGS | {"labels", "label_separator"}
+    EXCLUSIVE = False
     TARGET_TYPE = np.float32
     OUTPUTS = ("labels", "probabilities")
     WEIGHT = ("wrong labels", "with the most wrong or missed labels")
@@ -197,13 +155,6 @@ class MultiLabel(LabelledTextTask):
         commonest = min(sets, key=lambda one: (-sets[one], sorted(one)))
         row = [float(label in commonest) for label in labels]
         return self.outcomes(examples, labels, {"probabilities": np.tile(row, (len(examples), 1))})
-
-    def by_words(
-        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
-    ) -> MultiLabelOutcomes:
-        """Returns the outcomes of a logistic regression of each label on words."""
-        targets = np.array([[label in example.label for label in labels] for example in train])
-        return self.outcomes(examples, labels, word_probabilities(train, targets, examples, False))
 
     def _label(
         self,
@@ -234,18 +185,6 @@ class MultiLabel(LabelledTextTask):
             reason = f"has an empty label in {field:.40}"
             raise BadRow(path, line, reason, "fill it in or remove its separator")
         return labels
-
-    def _check_label(
-        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
-    ) -> None:
-        check_name(path, line, label, possible)
-
-    def find_labels(self, path: pathlib.Path, train: Sequence[TextExample]) -> tuple[str, ...]:
-        """Returns the declared labels, or those of train, sorted."""
-        if self.labels is not None:
-            return self.labels
-        found = {label for example in train for label in example.label or ()}
-        return several(path, found, f"in column {self.label_column!r}")
 
     def label_names(self, example: TextExample) -> Iterable[str]:
         """Returns the labels."""

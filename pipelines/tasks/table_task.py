@@ -1,6 +1,5 @@
 """The base class of the kinds whose examples are rows of tables, and what all kinds check."""
 
-import abc
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -154,15 +153,18 @@ class TableTask(Task):
         self._check_label(path, line, label, possible)
         return label
 
-    @abc.abstractmethod
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
     ) -> None:
-        """Refuses a label that is not among the possible labels or endings.
+        """Refuses a label that cannot be used.
 
         Raises:
-          BadRow: the label cannot be used.
+          BadRow: it has several lines, or is not among the possible labels.
         """
+        if len(label.splitlines()) > 1:
+            raise BadRow(path, line, "has a label of several lines", "correct the row")
+        if possible is not None and label not in possible:
+            raise tables.unknown_label(path, line, label, possible)
 
     def _make(self, endings: tuple[str, ...], **fields: Any) -> Any:
         return TextExample(**fields)
@@ -256,18 +258,6 @@ def check_labels(path: pathlib.Path, examples: Sequence[Any]) -> None:
     """
     if len({example.truth is None for example in examples}) > 1:
         raise InputError(f"{path}: has labels in some rows only; fill them in, or remove all")
-
-
-def check_name(path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None) -> None:
-    """Refuses a name that cannot be a label.
-
-    Raises:
-      BadRow: it has several lines, or is not among the possible labels.
-    """
-    if len(label.splitlines()) > 1:
-        raise BadRow(path, line, "has a label of several lines", "correct the row")
-    if possible is not None and label not in possible:
-        raise tables.unknown_label(path, line, label, possible)
 
 
 def several(path: pathlib.Path, found: set[str], where: str) -> tuple[str, ...]:

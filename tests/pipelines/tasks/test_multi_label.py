@@ -39,7 +39,8 @@ def test_no_constant_answer_is_better_than_the_best():
     tried = [each.scores(names, 1) for _, each in found.constants()]
     for bits in range(8):
         row = np.array([bits & 1, bits & 2, bits & 4]) > 0
-        other = multi_label.scores(names, labels, np.tile(row, (len(labels), 1)))
+        rows = np.tile(row, (len(labels), 1))
+        other = MultiLabelOutcomes(labels, rows, rows.astype(float)).scores(names, 1)
         for name in names:
             assert max(scores[name] for scores in tried) >= other[name] - 1e-12
     assert found.written((0, 2), ["a", "b", "c"]) == "a, c"
