@@ -77,7 +77,7 @@ def test_answers_equal_those_of_the_trained_path(model, folder, vocabulary):
     assert answers == list(expected.answers.values())
     spans = zip(questions, found["start"], found["end"], strict=True)
     assert answers == [each.context[start:end] for each, start, end in spans]
-    np.testing.assert_allclose(found["score"], list(expected.scores.values()), rtol=1e-5)
+    np.testing.assert_allclose(found["score"], list(expected.scores.values()), rtol=1e-5, atol=1e-5)
     odds = list(expected.null_odds.values())
     np.testing.assert_allclose(found["null_odds"], odds, rtol=1e-5, atol=1e-5)
     assert 5 < answers.count("") < 55 and CERTAIN in odds
