@@ -9,6 +9,7 @@
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from beambert.model.config import (
@@ -44,6 +45,8 @@ class RobertaConfig(EncoderConfig):
 
     family: ClassVar[str] = "roberta"
     fixed = ABSOLUTE | ENCODER_ALONE
+    # RobertaLMHead of transformers has this activation whatever hidden_act is.
+    head_act: ClassVar[str] = "gelu"
 
     type_vocab_size: int = 2
     initializer_range: float = 0.02
@@ -124,6 +127,13 @@ class DistilBertConfig(EncoderConfig):
 
     num_hidden_layers: int = 6
     initializer_range: float = 0.02
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "DistilBertConfig":
+        """Returns the configuration of a file; the names of BERT count before the family's own."""
+        names = ("hidden_size", "num_hidden_layers", "num_attention_heads")
+        common = {cls.file_names[name]: values[name] for name in names if name in values}
+        return super().from_values({**values, **common})
 
 
 _DISTILBERT_LAYER = r"distilbert\.encoder\.(layer\.\d+)\."

@@ -48,10 +48,9 @@ class ModernBertConfig(EncoderConfig):
         "attention_bias": False,
         "mlp_bias": False,
         "decoder_bias": True,
-        "classifier_bias": False,
         "classifier_activation": "gelu",
-        "initializer_cutoff_factor": 2.0,
         "rope_scaling": None,
+        "sliding_window": None,
     }
     has_position_table: ClassVar[bool] = False
     feed_forward_matrices: ClassVar[int] = 3
@@ -131,10 +130,11 @@ class ModernBertConfig(EncoderConfig):
             )
         for kind, name in ((GLOBAL, "global_rope_theta"), (LOCAL, "local_rope_theta")):
             rope = _object(f"rope_parameters.{kind}", ropes.get(kind))
-            if rope.get("rope_type", "default") != "default":
+            rope_type = rope.get("rope_type", rope.get("type", "default"))
+            if rope_type != "default":
                 raise ValueError(
-                    f"the configuration has rope_type {shown(rope['rope_type'])}, but this model "
-                    "only knows 'default'"
+                    f"the configuration has rope_type {shown(rope_type)}, but this model only "
+                    "knows 'default'"
                 )
             if "rope_theta" in rope:
                 values[name] = rope["rope_theta"]

@@ -7,7 +7,8 @@ logits and gradients.
 
 - golden_families: a model of each family with its pre-training heads, with the hidden states of all
   layers, and for each class of a task the weights of its head and its logits on the same encoder.
-  counts.json has the numbers of weights of published sizes, by the values of their config.json.
+  counts.json has the numbers of weights of published sizes, by the values of their config.json, and
+  variants.npz the masked-LM logits of these weights with other values in config.json.
 - golden_electra, golden_deberta_rtd: a discriminator, and in generator/ its generator. That of
   DeBERTa-v3 is a DebertaV2Model with the head of the original's
   DeBERTa/apps/models/replaced_token_detection_model.py. Its word embeddings are the generator's,
@@ -21,8 +22,10 @@ Needs torch and transformers (made with 2.15.0 and 5.24.0), which the tests do n
 
 import json
 import pathlib
+import shutil
 import string
 import sys
+import tempfile
 
 import numpy as np
 import safetensors.torch
@@ -89,6 +92,23 @@ CASES = {
     "electra": ("ElectraForMaskedLM", SIZES | NARROW),
     "electra_discriminator": ("ElectraForPreTraining", SIZES | NARROW),
 }
+# Folder -> other values of its config.json with which its weights go, for variants.npz.
+VARIANTS = [
+    *((name, {"hidden_act": "relu"}) for name in ("bert", "roberta", "albert", "electra")),
+    (
+        "deberta-v2",
+        {"hidden_act": "relu", "pos_att_type": "c2p|p2c", "max_position_embeddings": 12},
+    ),
+    ("distilbert", {"activation": "relu"}),
+    ("distilbert", {"num_attention_heads": 4, "num_hidden_layers": 2}),
+    ("modernbert", {"hidden_activation": "relu", "local_attention": 7, "norm_eps": 0.1}),
+    (
+        "modernbert",
+        {"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 2}
+        | {"global_rope_theta": 100.0, "local_rope_theta": 7, "initializer_cutoff_factor": 3.0}
+        | {"classifier_bias": True},
+    ),
+]
 TASKS = {
     "SequenceClassification": {"num_labels": LABELS, "problem_type": "single_label_classification"},
     "MultipleChoice": {},
@@ -267,6 +287,31 @@ def families(root: pathlib.Path) -> None:
     (root / "counts.json").write_text(json.dumps(counts, indent=1) + "\n")
 
 
+def variants(root: pathlib.Path) -> None:
+    """Writes golden_families/variants.npz from the folders beside it."""
+    found = {}
+    for folder, changes in VARIANTS:
+        with tempfile.TemporaryDirectory() as made:
+            shutil.copytree(root / folder, made, dirs_exist_ok=True)
+            path = pathlib.Path(made) / "config.json"
+            path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+            of = getattr(transformers, CASES[folder][0])
+            model = of.from_pretrained(made, attn_implementation="eager").eval()
+        batch = np.load(root / folder / "arrays.npz")
+        names = [
+            "input_ids",
+            "input_mask",
+            *(["segment_ids"] if folder in ("albert", "bert", "electra") else []),
+        ]
+        with torch.no_grad():
+            outputs = model(**tensors({n: batch[f"features/{n}"] for n in names}, *names))
+        logits = getattr(outputs, "prediction_logits", None)
+        logits = (outputs.logits if logits is None else logits).numpy()
+        places = batch["features/masked_lm_positions"][..., None]
+        found[f"{folder} {json.dumps(changes)}"] = np.take_along_axis(logits, places, 1)
+    np.savez_compressed(root / "variants.npz", **found)
+
+
 def replacing_batch() -> dict[str, np.ndarray]:
     """Returns a batch in the record format, and tokens that a generator may have drawn."""
     random = np.random.default_rng(2)
@@ -443,6 +488,7 @@ def main(root: pathlib.Path) -> None:
     """Writes all folders."""
     for make_folders, name in (
         (families, "golden_families"),
+        (variants, "golden_families"),
         (electra, "golden_electra"),
         (deberta, "golden_deberta_rtd"),
         (distillation, "golden_distillation"),

@@ -311,6 +311,22 @@ def test_the_head_of_debertas_original_names_is_read(tmp_path):
         np.testing.assert_array_equal(mine, theirs, err_msg=mine.path)
 
 
+VARIANTS = np.load(GOLDEN / "variants.npz")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_other_values_of_a_configuration_compute_what_transformers_does(variant, tmp_path):
+    name, changes = variant.split(" ", 1)
+    folder = shutil.copytree(GOLDEN / name, tmp_path / name)
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(values | json.loads(changes)))
+    initial = open_initial(str(folder), "--init")
+    model = BertPretrainer(initial.config, objective=OBJECTIVES[name])
+    initial.load_into(model, "--init")
+    logits = model(features_of(arrays_of(name)))["masked_lm_logits"]
+    assert_close(logits, VARIANTS[variant])
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("leaf", ["bias", "weight"])
 def test_tied_arrays_are_read_by_their_other_names(name, leaf, tmp_path):
