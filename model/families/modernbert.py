@@ -48,6 +48,7 @@ class ModernBertConfig(EncoderConfig):
         "attention_bias": False,
         "mlp_bias": False,
         "decoder_bias": True,
+        "classifier_bias": False,
         "classifier_activation": "gelu",
         "rope_scaling": None,
         "sliding_window": None,

@@ -203,6 +203,13 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
         parsed = _parse_vocabulary(read(path, flag), f"{flag}={path}", settings, is_original, name)
         if is_original:
             return parsed, not _has_capitals(parsed)
+        if any(
+            line.strip() and line != line.strip(b" \t") for line in read(path, flag).splitlines()
+        ):
+            raise InputError(
+                f"{name}: {VOCABULARY_FILE} has spaces around a token, which is then found in no "
+                f"text by transformers; {_save_again(folder)}"
+            )
         _check_word_pieces(parsed, settings, name)
         data = word_piece_file(parsed.tokens, True, parsed.longest_word)
     if settings.get("split_special_tokens"):
@@ -225,12 +232,19 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     else:
         data = data if json.dumps(tokenizer) == before else json.dumps(tokenizer).encode()
         vocabulary = _of_tokenizer(tokenizer, path, f"{flag}={path}", data, settings)
-    tokens = {*vocabulary[0].tokens, None}
-    if more := {content_of(token) for token in added} - tokens:
-        raise InputError(
-            f"{name}: {min(more)!r} was added to its tokenizer, and {path.rpartition('/')[2]} "
-            f"lacks it; {_save_again(folder)}"
-        )
+    ids, file = {token: i for i, token in enumerate(vocabulary[0].tokens)}, path.rpartition("/")[2]
+    for token in added:
+        content = content_of(token)
+        if content is not None and content not in ids:
+            raise InputError(
+                f"{name}: {content!r} was added to its tokenizer, and {file} lacks it; "
+                f"{_save_again(folder)}"
+            )
+        if content in ids and str(token.get("id", ids[content])) != str(ids[content]):
+            raise InputError(
+                f"{name}: {content!r} has the id {ids[content]} in {file}, but {token['id']!s:.20} "
+                f"in {_ADDED_FILE} or {TOKENIZER_CONFIG_FILE}; {_save_again(folder)}"
+            )
     return vocabulary
 
 
@@ -270,7 +284,7 @@ def _check_word_pieces(vocabulary: Vocabulary, settings: Mapping[str, Any], name
 def _class_of(settings: Mapping[str, Any], model: Mapping[str, Any]) -> str:
     """Returns the name of the tokenizer's class in transformers; "" if nothing says."""
     named = settings.get("tokenizer_class") or model.get("tokenizer_class")
-    named = named or _CLASS_OF_FAMILY.get(model.get("model_type", "bert") if model else "", "")
+    named = named or _CLASS_OF_FAMILY.get(str(model.get("model_type")), "")
     return str(named).removesuffix("Fast")
 
 
@@ -285,13 +299,14 @@ def _added_tokens(
     """
     if "added_tokens_decoder" in settings:
         listed = settings["added_tokens_decoder"]
-        added = [*listed.values()] if isinstance(listed, dict) else []
+        entries = listed.items() if isinstance(listed, dict) else ()
+        added = [{**each, "id": i} for i, each in entries if isinstance(each, dict)]
     else:
         settings = settings | optional(_SPECIAL_FILE)
         special = {content_of(each) for each in _special_tokens(settings)}
         added = [
-            {"content": token, "special": token in special, "normalized": token not in special}
-            for token in optional(_ADDED_FILE)
+            {"content": token, "id": i} | ({"special": True} if token in special else {})
+            for token, i in optional(_ADDED_FILE).items()
         ]
     named = (
         each if isinstance(each, dict) else {"content": each} for each in _special_tokens(settings)
@@ -319,9 +334,9 @@ def _follow_class(
         tokenizer["model"][LONGEST_WORD_SETTING] = LONGEST_WORD_THERE
     is_bert = isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer"
     for key, (name_there, default) in _IN_NORMALIZER.items():
-        if not is_bert or named not in (*_BERT_CLASSES, ""):
+        if not is_bert or named not in _BERT_CLASSES:
             continue
-        value = settings.get(key, default if named else normalizer.get(name_there))
+        value = settings.get(key, default)
         if not isinstance(value, bool | None):
             raise InputError(
                 f"{name}: its tokenizer has {key} {str(value)[:60]!r}, which is neither true nor "
@@ -342,20 +357,24 @@ def _special_tokens(settings: Mapping[str, Any]) -> list[Any]:
 
 
 def _add_tokens(tokenizer: dict[str, Any], added: Sequence[Any]) -> None:
-    """Adds tokens of the vocabulary to those that are found in text before it is cut."""
-    there = tokenizer.get("added_tokens") or []
-    known = {token.get("content") for token in there}
+    """Adds tokens of the vocabulary to those that are found in text before it is cut.
+
+    Those with an id are of files of their own, which have the last word about their rules.
+    """
+    entries = {token.get("content"): token for token in tokenizer.get("added_tokens") or []}
     vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
     if isinstance(vocabulary, list):  # of a Unigram tokenizer: pairs with scores
         vocabulary = {token[0]: number for number, token in enumerate(vocabulary)}
     for token in added:
         content = content_of(token)
-        if content in vocabulary and content not in known:
-            known.add(content)
-            entry = {"id": vocabulary[content], "content": content}
-            rules = {rule: bool(token.get(rule)) for rule in (*_OWN_RULES, "special")}
-            there = [*there, entry | rules]
-    tokenizer["added_tokens"] = sorted(there, key=lambda token: token["id"])
+        rules = {rule: bool(token[rule]) for rule in (*_OWN_RULES, "special") if rule in token}
+        if content in entries and "id" in token:
+            entries[content] |= rules
+        elif content in vocabulary and content not in entries:
+            usual = dict.fromkeys(_OWN_RULES, False) | {"normalized": not rules.get("special")}
+            entry = {"id": vocabulary[content], "content": content, "special": False}
+            entries[content] = entry | usual | rules
+    tokenizer["added_tokens"] = sorted(entries.values(), key=lambda token: token["id"])
 
 
 def _refuse_other_files(folder: str, flag: str, exists: Exists) -> None:

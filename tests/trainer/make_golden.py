@@ -105,8 +105,7 @@ VARIANTS = [
     (
         "modernbert",
         {"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 2}
-        | {"global_rope_theta": 100.0, "local_rope_theta": 7, "initializer_cutoff_factor": 3.0}
-        | {"classifier_bias": True},
+        | {"global_rope_theta": 100.0, "local_rope_theta": 7, "initializer_cutoff_factor": 3.0},
     ),
 ]
 TASKS = {
@@ -298,11 +297,8 @@ def variants(root: pathlib.Path) -> None:
             of = getattr(transformers, CASES[folder][0])
             model = of.from_pretrained(made, attn_implementation="eager").eval()
         batch = np.load(root / folder / "arrays.npz")
-        names = [
-            "input_ids",
-            "input_mask",
-            *(["segment_ids"] if folder in ("albert", "bert", "electra") else []),
-        ]
+        has_segments = folder in ("albert", "bert", "electra")
+        names = ["input_ids", "input_mask", *(["segment_ids"] if has_segments else [])]
         with torch.no_grad():
             outputs = model(**tensors({n: batch[f"features/{n}"] for n in names}, *names))
         logits = getattr(outputs, "prediction_logits", None)

@@ -60,11 +60,15 @@ def write(tmp_path):
         ({"lowercase": False, "strip_accents": False}, None, False),
         # transformers gives BertTokenizer's normalizer the values of the configuration, and leaves
         # that of PreTrainedTokenizerFast.
-        ({"lowercase": True}, {"do_lower_case": False}, False),
         ({"lowercase": True}, {"do_lower_case": None, "strip_accents": None}, True),
         *(
-            ({"lowercase": True}, {"do_lower_case": False, "tokenizer_class": name}, True)
-            for name in ("PreTrainedTokenizerFast", "TokenizersBackend")
+            ({"lowercase": True}, {"do_lower_case": False, "tokenizer_class": name}, expected)
+            for name, expected in (
+                ("BertTokenizer", False),
+                ("PreTrainedTokenizerFast", True),
+                ("TokenizersBackend", True),
+                (None, True),
+            )
         ),
     ],
 )
@@ -147,6 +151,41 @@ def test_tokens_that_were_added_to_a_vocab_txt_are_not_lost(write, tmp_path):
     assert len(read_vocabulary(folder, "--init")[0]) == 8
     (tmp_path / "added_tokens.json").write_text('{"covid": 8}')
     with pytest.raises(InputError, match=r"--init=.*: 'covid' was added .* vocab\.txt lacks it"):
+        read_vocabulary(folder, "--init")
+
+
+@pytest.mark.parametrize(
+    ("content", "decoder"),
+    [
+        ({"Paris": 6, "the": 6}, None),  # The first of them is lost in transformers.
+        ({"the": 4}, None),
+        ({"covid": 9}, None),  # It would have other rules there.
+        (None, {"9": {"content": "covid"}}),
+    ],
+)
+def test_a_token_with_two_ids_is_refused(write, tmp_path, content, decoder):
+    config = {"added_tokens_decoder": decoder} if decoder else {}
+    folder = write({"lowercase": True}, config, added=[NEW_TOKEN])
+    (tmp_path / "added_tokens.json").write_text(json.dumps(content or {}))
+    with pytest.raises(InputError, match=r"--init=.* has the id \d in tokenizer\.json"):
+        read_vocabulary(folder, "--init")
+
+
+def test_the_rules_of_added_tokens_are_those_of_the_configuration(write):
+    listed = {"8": NEW_TOKEN | {"normalized": True}}
+    alone = NEW_TOKEN | {"single_word": True}
+    folder = write({"lowercase": True}, {"added_tokens_decoder": listed}, added=[alone])
+    vocabulary, do_lower_case = read_vocabulary(folder, "--init")
+    ids, _ = make_tokenizer(vocabulary, do_lower_case).tokenize_batch(["COVID thecovid"])
+    assert ids.tolist() == [8, 5, 8]
+
+
+def test_spaces_around_tokens_are_refused(write, tmp_path):
+    """The original's reader removes them, and that of transformers does not."""
+    folder = write(vocab_txt=True, config={"do_lower_case": False})
+    path = tmp_path / "vocab.txt"
+    path.write_text(path.read_text() + "mat \n")
+    with pytest.raises(InputError, match=r"--init=.*spaces"):
         read_vocabulary(folder, "--init")
 
 
