@@ -1,7 +1,6 @@
 """What each account may do, against the permissions of the calls that are made under it."""
 
 import pathlib
-import re
 
 import pytest
 import yaml
@@ -103,31 +102,6 @@ CALLS = {
         "work storage objects.get objects.list objects.create objects.delete"
     ),
 }
-# Method of a client in deploy/ -> the permission that it needs.
-METHODS = {
-    "create_custom_job": "customJobs.create",
-    "get_custom_job": "customJobs.get",
-    "list_custom_jobs": "customJobs.list",
-    "cancel_custom_job": "customJobs.cancel",
-    "create_schedule": "schedules.create",
-    "list_schedules": "schedules.list",
-    "delete_schedule": "schedules.delete",
-    "create_pipeline_job": "pipelineJobs.create",
-    "list_pipeline_jobs": "pipelineJobs.list",
-    "cancel_pipeline_job": "pipelineJobs.cancel",
-    "list_jobs": "jobs.list",
-    "update_job": "jobs.cancel",
-    "upload_model": "models.upload",
-    "get_model": "models.get",
-    "merge_version_aliases": "models.update",
-    "list_endpoints": "endpoints.list",
-    "create_endpoint": "endpoints.create",
-    "update_endpoint": "endpoints.update",
-    "deploy_model": "endpoints.deploy",
-    "undeploy_model": "endpoints.undeploy",
-}
-# Only `make cloud-down` calls these, for an owner of the project.
-OF_OWNERS = {"delete_endpoint", "delete_model"}
 # What must stay with those who decide.
 FORBIDDEN = {
     "deliverers": ["text storage.objects.delete", "config storage.objects.create"],
@@ -175,27 +149,3 @@ def test_an_account_may_make_its_calls(account, does):
 @pytest.mark.parametrize("account", FORBIDDEN)
 def test_an_account_may_not_do_the_work_of_others(account):
     assert not granted(account) & set(FORBIDDEN[account])
-
-
-def test_every_call_has_its_permission_in_the_table():
-    """A new call needs a line, and its account the role."""
-    source = "".join(path.read_text() for path in (ROOT / "deploy").rglob("*.py"))
-    verbs = "create|get|list|delete|cancel|update|upload|merge|deploy|undeploy"
-    made = set(re.findall(rf"(?<=\.)(?:{verbs})_(?:\w+)(?=[(,])", source)) - {
-        "list_folder",
-        "get_origin",
-        "get_args",
-    }
-    assert made - OF_OWNERS == METHODS.keys()
-    known = {call.partition(".")[2] for calls in CALLS.values() for call in needed(calls)}
-    assert not set(METHODS.values()) - known
-
-
-def test_the_build_may_write_what_is_deployed():
-    """By a condition, as what else is in the bucket decides what runs."""
-    condition = (ROOT / "deploy/terraform/accounts.tf").read_text().partition('"build"')[2]
-    prefix = re.search(r"startsWith\('projects/_/buckets/(.+?)/objects/(.+?)'\)", condition)
-    build = (ROOT / "deploy/cloudbuild.yaml").read_text()
-    written = re.search(r'"gs://\$_BUCKET-config/(.+?)"', build)[1]
-    assert prefix[1].endswith("-config") and written.startswith(prefix[2])
-    assert "roles/storage.objectUser" in condition

@@ -229,7 +229,7 @@ def test_a_long_row_is_read_the_same_once_compiled(jit_compile, monkeypatch):
     np.testing.assert_allclose(read().numpy()[is_token], whole[is_token], atol=1e-5)
 
 
-@pytest.mark.parametrize("separator", [None, SEPARATOR])
+@pytest.mark.parametrize("separator", [SEPARATOR, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", ["whole", "parts", "bert"])
 def test_fused_attention_is_the_plain_one(way, separator, monkeypatch):
     """Outputs and gradients of windows, documents and padding.

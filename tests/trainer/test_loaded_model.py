@@ -31,7 +31,7 @@ def test_read_records(records_folder, tmp_path):
         beambert.read_records(str(tmp_path / "none"))
 
 
-def test_load(encoder_folder, classifier_folder, tmp_path):
+def test_load(encoder_folder, tmp_path):
     texts = ["the river begins", "people live there and [MASK]"]
     encoder = beambert.load(str(encoder_folder))
     np.testing.assert_array_equal(encoder.encode(texts), beambert.embed(str(encoder_folder), texts))

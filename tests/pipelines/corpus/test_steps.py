@@ -330,29 +330,6 @@ def test_flags_without_effect_on_the_files_are_named(tmp_path):
     assert len(layout_notes(sample_files(files, options), options)) == 1
 
 
-def test_what_was_found_of_lines_is_said(tmp_path):
-    rows = {"a.txt": WRAPPED, "b.txt": "Ein Satz. Noch einer.\nMehr. Und mehr.\n\n" * 3}
-    for name, text in rows.items() | {("c.jsonl", '{"text": "One line."}\n')}:
-        (tmp_path / name).write_text(text)
-    files = match_inputs([str(tmp_path / "*")])
-
-    def notes(**options) -> list[str]:
-        given = ReadOptions(**options)
-        return [
-            line.replace(f"{tmp_path}/", "")
-            for line in layout_notes(sample_files(files, given), given)
-        ]
-
-    of_lines, of_blanks = notes()
-    assert of_lines.startswith(
-        "lines: hard-wrapped in 1 of 3 files sampled, such as a.txt; each a p"
-    )
-    assert "in 1 of 3 files sampled, such as b.txt; --layout=" in of_lines
-    assert "divide the text of 1 of 3 files sampled, such as b.txt, each" in of_blanks
-    assert notes(layout="paragraphs")[0].startswith("lines: blank lines divide the text of 2 of 3")
-    assert notes(format="text", layout="sentences") == notes(format="paragraphs") == []
-
-
 def test_paragraph_lines(tmp_path):
     """A file of CC-100: documents between blank lines, each line a paragraph, however it ends."""
     path = tmp_path / "cc.txt"

@@ -5,11 +5,13 @@ import pytest
 import scipy.stats
 
 from beambert.pipelines.evaluation.measures import Measures, calibration, constant_answers
+from beambert.pipelines.evaluation.report import worst_mistakes
 from beambert.pipelines.tasks.classification import ClassOutcomes
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.regression import NumberOutcomes
 from beambert.pipelines.tasks.span import AnswerOutcomes
 from beambert.pipelines.tasks.tagging import TagOutcomes
+from beambert.pipelines.tasks.vectors import VectorExample
 
 POSITIVE = 1
 
@@ -128,3 +130,14 @@ def test_labels_of_words_that_are_no_entities_have_accuracy_alone():
         found = TagOutcomes.of_records([{"tags": true, "predicted_tags": predicted}])
         assert found.types == ()
         assert found.scores(["accuracy"], POSITIVE) == {"accuracy": 0.5}
+
+
+def test_a_similarity_is_judged_by_ranks():
+    """Cosines in the order of their labels are right, though they are far from them."""
+    examples = [VectorExample(str(i), "b", (), str(i // 2), {}) for i in range(6)]
+    rows = [{"row": [i], "number": [float(i // 2)], "score": [i / 50]} for i in range(6)]
+    assert worst_mistakes("similarity", rows, examples) == []
+    # The second of the worst label has the greatest cosine: rank 6, where the label has 1 and 2.
+    rows[1] |= {"score": [0.9]}
+    found = worst_mistakes("similarity", rows, examples)
+    assert [(one.row, one.weight) for one in found] == [(1, 4.0), (2, 1.0), (4, 1.0)]

@@ -49,15 +49,6 @@ def test_progress_and_the_rate(often, capsys):
     assert re.fullmatch(r"done in .+ s, [\d.,]+ examples/s", last)
 
 
-def test_the_rate_leaves_out_the_start():
-    """A minute passed before the first examples."""
-    describe = running.describe_examples(100)
-    assert describe({}, 55.0) == ""
-    assert describe({"examples": 10}, 60.0) == "10 of 100 examples"
-    assert describe({"examples": 10}, 65.0) == "10 of 100 examples"
-    assert describe({"examples": 40}, 70.0) == "40 of 100 examples, 3/s, 20 s left"
-
-
 def test_libraries_are_quiet_only_while_the_job_runs(capfd):
     before = [logging.getLogger(name).level for name in LOGGERS]
 

@@ -133,7 +133,7 @@ def test_any_features_as_protocol_buffers_have_them(rows):
         assert record == tf.train.BytesList(value=[expected]).SerializeToString()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.binary(max_size=300) | st.just(bytes(70_000)), max_size=8), st.booleans())
 def test_any_records_as_tensorflow_frames_them(records, as_array):
     file = io.BytesIO()

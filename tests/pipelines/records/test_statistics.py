@@ -29,7 +29,6 @@ from beambert.pipelines.records.contract import (
     PREDICTION_FEATURES,
     RecordsInfo,
     feature_shapes,
-    records_schema,
 )
 from beambert.pipelines.records.encoding import encode_examples
 from beambert.pipelines.records.reading import (
@@ -40,7 +39,6 @@ from beambert.pipelines.records.reading import (
 from beambert.pipelines.records.statistics import (
     EVERY_HASH,
     FAULTS,
-    FEATURES,
     SAMPLE_RECORDS,
     HashCounts,
     RecordStatistics,
@@ -333,13 +331,6 @@ class TestWithoutALabel:
     def test_planted_faults(self, changes, faults):
         found = statistics(PACKED, changed(PACKED, **changes))
         assert found.faults.keys() == faults and set(found.faults.values()) == {1}
-
-    def test_schema(self):
-        """TFX's parser needs no label then."""
-        schema = records_schema(12, 4, 40, has_label=False)
-        names = {feature.name: feature for feature in schema.feature}
-        assert names.keys() == set(FEATURES) - {"next_sentence_labels"}
-        assert names["segment_ids"].int_domain.max == 0
 
 
 def rows_of(records):

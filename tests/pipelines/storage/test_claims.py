@@ -1,6 +1,5 @@
 """Whose an output folder is."""
 
-import os
 import re
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from beambert import folders
 from beambert.errors import InputError
 from beambert.folders import serialize_job
-from beambert.io import is_temporary, temporary_name
 
 JOB = {"parameters": {"random_seed": 1, "max_seq_length": 128}, "inputs": [{"path": "a"}]}
 
@@ -78,17 +76,6 @@ def test_marker_of_another_tool(content, check):
     """Spark and Hadoop write an empty _SUCCESS."""
     with pytest.raises(InputError, match="--output="):
         check({"_SUCCESS": content, "part-0": b""})
-
-
-@pytest.mark.parametrize("path", ["gs://bucket/folder/1", "folder/1", "1"])
-def test_names_of_what_is_being_written(path):
-    """Beside the place, new each time, and known again."""
-    one, other = temporary_name(path), temporary_name(path)
-    assert one != other
-    folder, name = os.path.split(one)
-    assert folder == os.path.dirname(path)
-    assert is_temporary(name) and is_temporary(name, "1") and not is_temporary(name, "2")
-    assert not is_temporary("1") and not is_temporary("1", "1")
 
 
 FLAGS_OF = (

@@ -208,7 +208,7 @@ def test_the_folder_gives_the_vectors_of_the_encoder(encoder, tmp_path):
 
 
 def test_the_folder_has_what_a_server_of_embeddings_reads(encoder, tmp_path):
-    """The files and keys of text-embeddings-inference: pooling, length, tokenizer, tensors."""
+    """The files and keys of text-embeddings-inference: pooling, length and tokenizer."""
     out = tmp_path / "out"
     flags = ["--to=sentence-transformers", "--pooling=mean"]
     assert run(["export", f"--model={encoder}", f"--output={out}", *flags]) == 0
@@ -231,23 +231,9 @@ def test_the_folder_has_what_a_server_of_embeddings_reads(encoder, tmp_path):
     assert tokenizer.get_vocab_size() <= config["vocab_size"]
     tokens = tokenizer.encode("the river").tokens
     assert tokens[0] == "[CLS]" and tokens[-1] == "[SEP]"
-    # The server looks for these with or without "bert." before them, and with all of one kind.
-    names = set(safetensors.numpy.load_file(out / "model.safetensors"))
-    prefix = "bert." if any(name.startswith("bert.") for name in names) else ""
-    per_layer = ["attention.self.query", "attention.self.key", "attention.self.value"]
-    per_layer += ["attention.output.dense", "intermediate.dense", "output.dense"]
-    per_layer += ["attention.output.LayerNorm", "output.LayerNorm"]
-    read = {f"embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")}
-    read |= {f"embeddings.LayerNorm.{part}" for part in ("weight", "bias")}
-    read |= {
-        f"encoder.layer.{layer}.{name}.{part}"
-        for layer in range(config["num_hidden_layers"])
-        for name in per_layer
-        for part in ("weight", "bias")
-    }
-    assert {prefix + name for name in read} <= names
 
 
+@pytest.mark.slow
 def test_the_generator_of_replaced_tokens_stays_out(tmp_path, vocabulary):
     encoder, out = untrained_models.save_encoder(tmp_path / "e", vocabulary, "rtd"), tmp_path / "o"
     assert (

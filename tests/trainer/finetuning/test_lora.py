@@ -35,6 +35,7 @@ def lora_folder(task_folder, encoder_folder, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_it_learns_changes_of_this_rank_in_dense_layers_only(lora_folder, encoder_folder):
     assert results(lora_folder)["accuracy"] > 0.95
     before, after = weights(encoder_folder), weights(lora_folder)
@@ -48,6 +49,7 @@ def test_it_learns_changes_of_this_rank_in_dense_layers_only(lora_folder, encode
         assert singular[RANK - 1] > 1e-4 > 10 * singular[RANK], name
 
 
+@pytest.mark.slow
 def test_the_merged_model_answers_as_the_trained_one(lora_folder, task_folder):
     rows = [line.split("\t") for line in (task_folder / "dev.tsv").read_text().splitlines()[1:]]
     answers = beambert.load(str(lora_folder)).predict([text for text, _ in rows])
@@ -55,6 +57,7 @@ def test_the_merged_model_answers_as_the_trained_one(lora_folder, task_folder):
     assert np.mean(right) == pytest.approx(results(lora_folder)["accuracy"])
 
 
+@pytest.mark.slow
 def test_the_adapter_has_what_was_learnt(lora_folder, encoder_folder):
     """As PEFT reads it: A and B by the names of `transformers`, and the head whole."""
     arrays = safetensors.numpy.load_file(lora_folder / "adapter" / "adapter_model.safetensors")

@@ -141,12 +141,15 @@ def test_checkpoints_of_another_job_are_refused(tmp_path):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_decides_what_no_flag_says(name, monkeypatch):
+    """Nor a field of a job from Python."""
     asked = []
     monkeypatch.setattr(pretraining, "pretrain", lambda job, *_: asked.append(job))
     given = [f"--recipe={name}", "--data=gs://bucket/r", "--model_dir=m"]
     pretrain_main(given)
     pretrain_main([*given, "--num_train_steps=50"])
     recipe, (whole, short) = RECIPES[name](), asked
+    fields = {"data": "gs://bucket/r", "output": TrainingFolders("m"), "num_train_steps": 50}
+    assert PretrainingJob.by_recipe(name, **fields) == short
     assert whole.model == recipe["model"]
     assert whole.optimizer.num_train_steps == recipe["num_train_steps"]
     assert whole.optimizer.num_warmup_steps == recipe["num_warmup_steps"]
@@ -205,13 +208,3 @@ def test_a_recipe_of_another_model_is_refused(recipe, is_fitting, encoder_folder
 @pytest.mark.parametrize(("tokens", "passes"), [(2.5e6, 3), (2.5e7, 2), (2.5e8, 1)])
 def test_large_texts_need_fewer_passes(tokens, passes):
     assert default_passes(tokens) == passes
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_from_python_is_that_of_the_command(name, monkeypatch):
-    asked = []
-    monkeypatch.setattr(pretraining, "pretrain", lambda job, *_: asked.append(job))
-    pretrain_main([f"--recipe={name}", "--data=gs://b/r", "--model_dir=m", "--num_train_steps=50"])
-    output = TrainingFolders("m")
-    job = PretrainingJob.by_recipe(name, data="gs://b/r", output=output, num_train_steps=50)
-    assert asked == [job]

@@ -126,18 +126,6 @@ def test_measures_are_those_of_trec_eval(case):
     }
 
 
-def test_the_form_of_beir(tmp_path):
-    corpus, qrels = tmp_path / "corpus.jsonl", tmp_path / "test.tsv"
-    rows = [
-        {"_id": "1", "title": "A river", "text": "It is long.", "metadata": {}},
-        {"_id": "2", "text": "A road."},
-    ]
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert read_documents(corpus) == {"1": "A river It is long.", "2": "A road."}
-    qrels.write_text("query-id\tcorpus-id\tscore\nq1\t1\t2\nq1\t2\t0\n")
-    assert read_judgments(qrels, {"q1"}, {"1", "2"}) == {"q1": {"1": 2, "2": 0}}
-
-
 @pytest.mark.parametrize(
     ("rows", "told"),
     [

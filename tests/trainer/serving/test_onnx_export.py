@@ -1,6 +1,5 @@
 """ONNX graphs, run by onnxruntime beside the models they were made from."""
 
-import dataclasses
 import os
 import pathlib
 import subprocess
@@ -110,20 +109,6 @@ def padded_ids(texts, found) -> np.ndarray:
         framed = [special.classify, *part[: length - 2], special.separate]
         row[: len(framed)] = framed
     return padded
-
-
-@pytest.mark.slow
-def test_int8_is_a_quarter_of_the_size_and_near(vocabulary):
-    sizes = {"hidden_size": 64, "intermediate_size": 256}
-    config = dataclasses.replace(untrained_models.small_config(vocabulary), **sizes)
-    model = build_model("classification", config, 3, seed=1)
-    for variable in model.weights:
-        variable.assign(variable + np.random.default_rng(2).normal(0, 0.1, variable.shape))
-    inputs, data = features(config.vocab_size), onnx_of(model, LENGTH, "logits")
-    smaller = int8_of(data)
-    assert len(smaller) < 0.5 * len(data)
-    exact, rounded = (outputs(graph, inputs)["logits"] for graph in (data, smaller))
-    assert 0 < np.abs(rounded - exact).max() < 0.1 * np.abs(exact).max()
 
 
 @pytest.mark.slow

@@ -118,7 +118,7 @@ def ids_of(tokenizer, texts) -> list[list[int]]:
     return [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tokenizers(), TEXTS)
 def test_ids_are_those_of_the_library(made, texts):
     """As a folder and as a file, in the folder of a model, in embeddings and after an export."""
@@ -174,7 +174,7 @@ LEGAL = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(data=some.data())
 def test_a_configuration_is_read_with_its_meaning(family, data):
     """Each field by the family's name for it, whatever other keys there are."""

@@ -208,10 +208,15 @@ KINDS = {
 }
 
 
-# The discriminator's encoder is that of the other ELECTRA.
-@pytest.mark.parametrize("kind", KINDS)
+# The discriminator's encoder is that of the other ELECTRA. Heads differ in classification most.
 @pytest.mark.parametrize(
-    "name", sorted(OBJECTIVES.keys() - {"electra_discriminator", "bert_masked_lm"})
+    ("name", "kind"),
+    [
+        pytest.param(name, kind, marks=() if is_fast else pytest.mark.slow)
+        for name in sorted(OBJECTIVES.keys() - {"electra_discriminator", "bert_masked_lm"})
+        for kind in KINDS
+        for is_fast in [kind == "classification" or name in ("bert", "roberta")]
+    ],
 )
 def test_a_task_model_computes_what_its_class_does(name, kind, tmp_path):
     """The head's weights come from transformers.
