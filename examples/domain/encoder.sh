@@ -3,15 +3,16 @@
 # docs/pretraining.md explains the steps and has the figures of such a run.
 #
 #     examples/domain/encoder.sh ENCODER DOMAIN GENERAL TASK OUTPUT
-#     LENGTH=32 STEPS=800 examples/domain/encoder.sh general-encoder biomedical/text.txt \
-#         'wiki/*,books/*.txt' biomedical/task biomedical/run
+#     LENGTH=32 STEPS=800 FLAGS='--optimizer=muon --learning_rate=1e-3' examples/domain/encoder.sh \
+#         general-encoder biomedical/text.txt 'wiki/*,books/*.txt' biomedical/task biomedical/run
 #
 # ENCODER is a BERT: a folder of `beambert pretrain`, or one of Hugging Face. One without a masked-LM
 # head, such as all-MiniLM-L6-v2, gets a new one, which the first hundreds of steps must teach, and
 # has no scores before. DOMAIN and GENERAL are patterns of text files, with commas between several.
 # TASK has train.conll, dev.conll and test.conll, or with KIND=classification train.tsv, dev.tsv and
-# test.tsv with the columns text and label. Each training takes STEPS steps of 64 sequences of LENGTH tokens. Given
-# again, each command goes on or has nothing to do; only scores and evaluations are made anew.
+# test.tsv with the columns text and label. Each training takes STEPS steps of 64 sequences of LENGTH
+# tokens, with FLAGS for others of `beambert pretrain`; those above are for a width of 128. Given again,
+# each command goes on or has nothing to do; only scores and evaluations are made anew.
 set -eu
 if [ $# -ne 5 ]; then
     echo "usage: $0 ENCODER DOMAIN GENERAL TASK OUTPUT" >&2
@@ -58,8 +59,8 @@ train() { # NAME HELD_OUT
     beambert pretrain --init="$encoder" --data="$records/$1" --model_dir="$encoders/$1" \
         --eval_data=domain="$records/$2/eval/domain" \
         --eval_data=general="$records/$2/eval/general" \
-        --init_positions=tile --objective=mlm --optimizer=muon --learning_rate=1e-3 \
-        --num_train_steps="$steps" --train_batch_size=64 --eval_steps=400
+        --init_positions=tile --objective=mlm \
+        --num_train_steps="$steps" --train_batch_size=64 --eval_steps=400 ${FLAGS:-}
 }
 train old-words old-words
 train new-words new-words

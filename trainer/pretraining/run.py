@@ -127,7 +127,8 @@ def _train(
         if results.get("masked_lm_accuracy", 1.0) <= share:
             print(
                 "warning: the encoder predicts hidden tokens no better than that, so it has not "
-                "learned what a task needs; train longer, or fine-tune with --init=random",
+                "learned what a task needs; train longer, or fine-tune with "
+                f"--init={job.init or 'random'}",
                 flush=True,
             )
         characters = plan.data[-1].records.vocabulary.characters

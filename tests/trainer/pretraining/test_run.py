@@ -83,6 +83,16 @@ def test_the_same_command_again_has_nothing_to_do(
     assert snapshot(encoder_folder) == before
 
 
+def test_what_to_fine_tune_instead_of_a_broken_encoder(
+    encoder_folder, records_folder, tmp_path, capsys
+):
+    values = {"num_train_steps": 2, "num_warmup_steps": 0, "train_batch_size": 16}
+    values |= {"learning_rate": 10, "init": encoder_folder, "data": records_folder}
+    values |= {"model_dir": tmp_path / "broken"}
+    pretrain_main([f"--{name}={value}" for name, value in values.items()])
+    assert f"fine-tune with --init={encoder_folder}\n" in capsys.readouterr().out
+
+
 def test_what_decides_no_result_may_change(
     encoder_folder, records_folder, small_config_file, tmp_path, monkeypatch
 ):
