@@ -134,7 +134,7 @@ def test_labels_of_words_that_are_no_entities_have_accuracy_alone():
 
 def test_a_similarity_is_judged_by_ranks():
     """Cosines in the order of their labels are right, though they are far from them."""
-    examples = [VectorExample(str(i), "b", (), str(i // 2), {}) for i in range(6)]
+    examples = [VectorExample(str(i), "b", str(i // 2), {}) for i in range(6)]
     rows = [{"row": [i], "number": [float(i // 2)], "score": [i / 50]} for i in range(6)]
     assert worst_mistakes("similarity", rows, examples) == []
     # The second of the worst label has the greatest cosine: rank 6, where the label has 1 and 2.
