@@ -481,9 +481,15 @@ def substitute(
     text: str,
     counts: Counter[str],
     reason: str,
+    times: int = 1,
 ) -> str:
-    """Returns a text after a substitution, and counts what was replaced under a reason."""
-    text, count = pattern.subn(new, text)
-    if count:
+    """Returns a text after substitutions, and counts what was replaced under a reason.
+
+    Several times replace nested markup, from the inside out.
+    """
+    for _ in range(times):
+        text, count = pattern.subn(new, text)
+        if not count:
+            break
         counts[reason] += count
     return text

@@ -14,12 +14,9 @@ from beambert.pipelines.corpus.base import BEFORE_TEXT, FilePart, Format, ReadOp
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, UTF8, encoding_of_beginning
 from beambert.pipelines.corpus.pages import Epub, PubMed, WebArchive
-from beambert.pipelines.corpus.tables import Csv, JsonLines, Parquet, Tsv
+from beambert.pipelines.corpus.tables import FEWEST_ROWS, Csv, JsonLines, Parquet, Tsv
 from beambert.pipelines.corpus.text_files import Markdown, ParagraphLines, PlainText, SentenceLines
 from beambert.pipelines.corpus.wiki_files import MediaWiki, WikiExtractor, WikiText
-
-# Fewest lines that show columns.
-_FEWEST_ROWS = 3
 
 
 class Foreign(Format):
@@ -53,8 +50,8 @@ class Foreign(Format):
 
 def _has_columns(sample: bytes) -> bool:
     """Returns whether the lines, of which there are a few, have as many tabs."""
-    lines = sample.splitlines()[: 2 * _FEWEST_ROWS]
-    return len(lines) >= _FEWEST_ROWS and all(
+    lines = sample.splitlines()[: 2 * FEWEST_ROWS]
+    return len(lines) >= FEWEST_ROWS and all(
         not line[:1].isspace() and line.count(b"\t") == lines[0].count(b"\t") > 0 for line in lines
     )
 

@@ -26,13 +26,10 @@ from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, d
 from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS, OTHER_ELEMENTS
 
 # Elements of HTML without content, and those that stand inside of a line; all others begin one.
-# fmt: off
-_VOID = frozenset((
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
-    "source", "track", "wbr",
-))
+_VOID = frozenset(("br", "hr", "img", "input", "link", "meta", "source", "wbr"))
 _INLINE = frozenset(OTHER_ELEMENTS) - {"details", "section"} | {"br"}
 # Elements whose content is no prose, besides those of wikis, and classes of MediaWiki's pages.
+# fmt: off
 _DROPPED = (DROPPED_ELEMENTS - _VOID) | {
     "head", "title", "nav", "header", "footer", "aside", "form", "button", "select", "noscript",
     "svg", "iframe",
@@ -41,8 +38,6 @@ _DROPPED = (DROPPED_ELEMENTS - _VOID) | {
 _DROPPED_CLASS = re.compile(
     r"\b(?:reference|mw-ref|mw-editsection|hatnote|infobox|navbox|metadata|noprint|thumb)\b"
 )
-
-
 # The beginning of a page, or of a piece of one, up to the end of an element.
 _PAGE = re.compile(
     r"\s*<(?:!doctype\s+html|(?:html|body|div|p|h[1-6]|ul|ol|table|article|section)\b[^<>]*>.*</[a-z])",

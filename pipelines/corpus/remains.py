@@ -130,10 +130,10 @@ def clean_wikiextractor(text: str) -> tuple[str, Counter[str]]:
     if ("|" in text or "!" in text) and _TABLE_LINE.search(text):
         text = _drop_tables(text, counts)
     if "{" in text or "}" in text:
-        text = _replace_nested(_TEMPLATE, GAP, text, counts, "template")
+        text = substitute(_TEMPLATE, GAP, text, counts, "template", _DEEPEST)
         text = substitute(_BRACES, GAP, text, counts, "template")
     if "[" in text or "]" in text:
-        text = _replace_nested(_LINK, lambda match: _shown(match[1]), text, counts, "link")
+        text = substitute(_LINK, _shown, text, counts, "link", _DEEPEST)
         text = substitute(_BRACKETS, "", text, counts, "link")
         text = substitute(_OUTSIDE_LINK, r"\1", text, counts, "link")
     if "_" in text and "__" in text:
@@ -282,24 +282,8 @@ def _drop_tables(text: str, counts: Counter[str]) -> str:
     return _drop_lines(text, is_of_table, counts, "table_row")
 
 
-def _replace_nested(
-    pattern: re.Pattern[str],
-    new: str | Callable[[re.Match[str]], str],
-    text: str,
-    counts: Counter[str],
-    reason: str,
-) -> str:
-    """Returns a text after a substitution from the inside of nested markup out."""
-    for _ in range(_DEEPEST):
-        text, count = pattern.subn(new, text)
-        if not count:
-            break
-        counts[reason] += count
-    return text
-
-
-def _shown(link: str) -> str:
-    target, bar, label = link.partition("|")
+def _shown(link: re.Match[str]) -> str:
+    target, bar, label = link[1].partition("|")
     if _NO_TEXT_LINK.match(target.strip()):
         return ""
     return label if bar else target.lstrip(":")

@@ -54,7 +54,7 @@ _NAME = re.compile(r"[#\w](?:[^\t\n,;.!?\"]{0,38}[^\s,;.!?\"])?")
 # Excel takes the separator from such a first line.
 _STATED_SEPARATOR = re.compile(r"sep=([,;\t|])\r?\n")
 # Fewest rows, with the header, that show a table in a file whose name doesn't.
-_FEWEST_ROWS = 3
+FEWEST_ROWS = 3
 # The fields of a row, or what is wrong with it.
 Row = list[str] | csv.Error
 # Number of rows to decode from Parquet at a time. A row may be a book.
@@ -117,28 +117,24 @@ class JsonLines(LineFormat):
 
 
 def _json_document(row: Any, number: int, options: ReadOptions) -> Found:
-    found = _json_text(row, number, options.text_column)
-    if not options.language_column or isinstance(found, Reject):
-        return found
-    if options.language_column not in row:
-        return _lacks(row, number, NO_LANGUAGE, options.language_column, "--language_column")
-    return with_language(found, row[options.language_column], "line", number, options)
-
-
-def _json_text(row: Any, number: int, text_column: str) -> Found:
-    text = row.get(text_column) if isinstance(row, dict) else None
-    if isinstance(row, dict) and (found := _wiki_row(row, text)):
-        return found
-    if isinstance(text, str):
+    column, of_language = options.text_column, options.language_column
+    is_object = isinstance(row, dict)
+    text = row.get(column) if is_object else None
+    found = _wiki_row(row, text) if is_object else None
+    if not found and isinstance(text, str):
         if _SURROGATE.search(text):
             detail = f"line {number} has an escape that is half of a surrogate pair"
             return Reject(number, NOT_UTF8, detail)
-        if "curid=" in str(row.get("url")) and isinstance(title := row.get("title"), str):
-            return extracted_article(text, title)  # WikiExtractor --json writes such rows.
-        return Document(text)
-    if isinstance(row, dict) and text_column in row and text is None:
-        return Skip("null_text")
-    return _lacks(row, number, NO_TEXT, text_column, "--text_column")
+        # WikiExtractor --json writes such rows.
+        is_article = "curid=" in str(row.get("url")) and isinstance(row.get("title"), str)
+        found = extracted_article(text, row["title"]) if is_article else Document(text)
+    if not found and is_object and column in row and text is None:
+        found = Skip("null_text")
+    if not found:
+        return _lacks(row, number, NO_TEXT, column, "--text_column")
+    if of_language and of_language not in row:
+        return _lacks(row, number, NO_LANGUAGE, of_language, "--language_column")
+    return with_language(found, row.get(of_language), "line", number, options)
 
 
 def _wiki_row(row: dict[str, Any], text: Any) -> Found | None:
@@ -182,7 +178,7 @@ class _Table(LineFormat):
         if len(sample) >= SAMPLE_BYTES:
             found = found[:-1]  # It may be cut.
         rows = [row for row in found if isinstance(row, list) and any(row)]
-        if len(rows) < _FEWEST_ROWS or any(isinstance(row, csv.Error) for row in found):
+        if len(rows) < FEWEST_ROWS or any(isinstance(row, csv.Error) for row in found):
             return False
         header = rows[0]
         return (

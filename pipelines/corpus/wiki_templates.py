@@ -26,13 +26,8 @@ _RANGES = {
 }
 
 _UNITS = {
-    "C": "°C",
-    "F": "°F",
-    "km2": "km²",
-    "m2": "m²",
-    "m3": "m³",
-    "sqmi": "sq mi",
-    "oilbbl": "barrels",
+    **{"C": "°C", "F": "°F", "km2": "km²", "m2": "m²", "m3": "m³"},
+    **{"sqmi": "sq mi", "oilbbl": "barrels"},
 }
 
 
@@ -175,7 +170,6 @@ _TEMPLATES: dict[str, Shown] = {
         for ship in ("hms", "ss", "rms", "mv", "hmas", "hmcs", "sms")
     },
     "uss": lambda given, named: f"USS {given[0] if given else ''}",
-    "ship": lambda given, named: " ".join(filter(None, given[:2])),
     # Signs.
     **dict.fromkeys(("nbsp", "spaces", "space", "thinsp", "hair space", "clear space"), _text(" ")),
     **dict.fromkeys(("snd", "spnd", "spaced ndash", "dash", "–"), _text(" – ")),

@@ -144,7 +144,7 @@ _ITEM = re.compile(r"\(?(?:\d{1,4}(?:\.\d{1,3})*|[IVXL]{1,5})[.)]\s?")
 _CAPITAL, _CONSONANT = "[B-DF-HJ-NP-TV-XZČŠŽ]", "[b-df-hj-np-tv-xzçćčďğģķļłńňņřśşšťźżž]"
 # What ends no sentence before a capital letter: titles, "versus", "so called", "for example".
 _TITLE = re.compile(
-    r"(?:\b(?:[DM]r|M[mr]?s|Messrs|Chr|Mmes?|Mlles?|Ste?|Sf|[Ss]v|[Mm]ag|Prof|Sra?|Sta|Hl|Dl|[Dd]na|Dhr|Mevr|Hrsg?|Gen|Col|Lt"
+    r"(?:\b(?:[DM]r|M[mr]?s|Messrs|Chr|Mmes?|Mlles?|Ste?|Sf|[Ss]v|[Mm]ag|Prof|Sra?|Sta|Hl|Dl|[Dd]na|[Dd]hr|[Mm]evr|hab|Hrsg?|Gen|Col|Lt"
     r"|Rev|Ing|Joh|Seb|Fa|Av|vs?|vit|tzw|[EeÈè]sim|[Nn]př|[Nn]pr?|Örn|Piem|Ekz|TP|PGS|TS|GS|ThS"
     r"|[Пп]роф|[Уу]л|[Гг]р|[Ии]м|[Кк]|Δρ|[Κκ])"
     # The first word of a sentence, "Pvz.", "Jl.".
@@ -383,7 +383,8 @@ def _is_plain_end(before: str, segment: str) -> bool:
         return False
     if mark in ".)":
         word = before[-7:-1]
-        return before[-3] == " " or not (" " in word or "-" in word or "—" in word)
+        parts = " " in word or "-" in word or "—" in word or "." in word[:-1]
+        return before[-3] == " " or not parts
     return mark != "«"
 
 

@@ -27,7 +27,7 @@ def read(name: str, data: bytes, options: ReadOptions = ReadOptions()) -> list: 
     ("html", "text"),
     [
         ("<p>A <b>bold</b>\n word.<p>Next &amp; last.</p>", "A bold word.\nNext & last."),
-        ("<title>T</title><body><h1>H</h1><div>One<br>two</div>", "One two"),
+        ("<title>T</title><body><h1>H</h1><div>One<br>two<br/>three</div>", "One two three"),
         ("<ul><li>a<li>b <p>c</ul><p>After.<table><tr><td>x</table>", "After."),
         ('<p>It is<sup class="mw-ref reference">[<a>1</a>]</sup> so.</p>', "It is so."),
         ("<script>if (a < b) {}</script><style>p {}</style><p>Text", "Text"),

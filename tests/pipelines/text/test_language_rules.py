@@ -88,6 +88,8 @@ CASES = [
     ),
     ("sl", "Vse je v redu. |»Voila!« je vzkliknil. |Bilo je pozno. |»Vem. |Grem.«"),
     ("fi", "Asetus on annettu. |(11) Jotta se toimii, on sovittu. |(12) Sitten kaikki päättyi."),
+    ("nb", "Det var f.eks. Ole Hansen. |Han gikk."),
+    ("pl", "Przyszła dr hab. Anna Nowak. |Usiadła."),
     ("et", "Pidu peeti maha. |“ Nüüd on kõik. |Mul on lehm, ” naerab ta. |Ilus!"),
     ("am", "ሰላም ነው። |እንዴት ነህ፧"),
     ("hy", "Սա տուն է։ |Նա եկավ։"),
