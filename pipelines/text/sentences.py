@@ -31,16 +31,18 @@ LONGEST_PARAGRAPH = 1 << 16
 _CAPITAL_LETTER = "[A-ZÀ-ÖØ-ÞА-ЯΑ-Ω]"
 # The splitter never ends a sentence between two quotation marks or brackets: a speech, or all that
 # stands between the "(C)" of two copyrights, is one sentence to it. So spaces stand for them, but
-# not for brackets that hold no sentence: "(proj. J. Smith)", "(...)".
+# not for brackets that hold no sentence: "(proj. J. Smith)", "(...)", "( 5 km )".
 _OPENING = frozenset("\"'`“”„«»‹‘(「『《〈（【")
 _QUOTATION = '"`“”„«»‹›‘()「」『』《》〈〉（）【】'
-_KEPT_BRACKETS = re.compile(rf"\(((?![\W\d_]|{_CAPITAL_LETTER})[^()]{{4,199}}[^().!?…]|[.…]+)\)")
+_KEPT_BRACKETS = re.compile(
+    rf"\(((?![\W\d_]|{_CAPITAL_LETTER})[^()]{{4,199}}[^().!?…]|[.…]+| [^()]{{1,199}}[^().!?… ] )\)"
+)
 # The bracket of a number of an item, "(1)", for which a sign stands that begins sentences.
 _ITEM_BRACKET = re.compile(r"\((?=\d{1,4}\))")
 _SHOWN = (
     *((mark, " ") for mark in _QUOTATION),
     # Apostrophes that open or close a quotation, and the brackets that stay.
-    *(("''", "  "), (" '", "  "), ("\n'", "\n "), ("\x0e", "("), ("\x0f", ")")),
+    *(("''", "  "), (" '", "  "), ("\n'", "\n "), ("' ", "  "), ("\x0e", "("), ("\x0f", ")")),
     # Behind two marks the splitter takes "I" for a number.
     *(("!! I ", ",! I "), ("?? I ", ",? I ")),
 )

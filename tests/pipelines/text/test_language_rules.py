@@ -90,6 +90,8 @@ CASES = [
     ("fi", "Asetus on annettu. |(11) Jotta se toimii, on sovittu. |(12) Sitten kaikki päättyi."),
     ("nb", "Det var f.eks. Ole Hansen. |Han gikk."),
     ("pl", "Przyszła dr hab. Anna Nowak. |Usiadła."),
+    ("en", "'It's a pun!' the King added. |'No, no!' said the Queen. |She left the dogs' bone."),
+    ("en", "It is 100 mph ( 160 km / h ) . |At the time it rained ."),
     ("et", "Pidu peeti maha. |“ Nüüd on kõik. |Mul on lehm, ” naerab ta. |Ilus!"),
     ("am", "ሰላም ነው። |እንዴት ነህ፧"),
     ("hy", "Սա տուն է։ |Նա եկավ։"),
