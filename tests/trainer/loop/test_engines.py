@@ -217,6 +217,23 @@ def test_an_engine_that_is_not_installed(monkeypatch):
         choose_engine(Devices(engine="jax"))
 
 
+def test_no_thread_makes_batches_at_the_end_of_python():
+    """It would end within JAX, which aborts the process."""
+    pytest.importorskip("jax")
+    script = """
+import atexit, itertools, threading
+atexit.register(lambda: print(threading.active_count()))
+from beambert.trainer.loop.engines.jax import _ahead
+batches = _ahead(itertools.count(), 4)
+next(batches)
+"""
+    environment = os.environ | {"KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
 def test_devices_of_jax_that_are_not_there(records_folder, small_config_file, tmp_path):
     """JAX would go on with the processor, at the price of what was asked for."""
     pytest.importorskip("jax")

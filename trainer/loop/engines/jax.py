@@ -4,6 +4,7 @@ Each device computes its share of a batch as a replica of TensorFlow's does, wit
 masks, so both engines compute the same but for the order of additions.
 """
 
+import atexit
 import contextlib
 import functools
 import itertools
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # Batches that are made and sent to the devices while they compute.
 _BATCHES_AHEAD = 4
+# Their thread has this long for its batch when they are not wanted any more.
+_SECONDS_TO_END = 10.0
 _AXIS = "data"
 # Lengths of sequences are multiples of this.
 _LEAST_LENGTH_STEP = 8
@@ -370,11 +373,20 @@ def _ahead(iterator: Iterator[Any], most: int) -> Iterator[Any]:
         except Exception as error:
             put(error)
 
-    threading.Thread(target=take, daemon=True).start()
+    thread = threading.Thread(target=take, daemon=True)
+
+    def end() -> None:
+        is_over.set()
+        thread.join(_SECONDS_TO_END)
+
+    thread.start()
+    # The end of Python would end the thread within JAX, which aborts the process.
+    atexit.register(end)
     try:
         while (element := made.get()) is not ended:
             if isinstance(element, Exception):
                 raise element
             yield element
     finally:
-        is_over.set()
+        end()
+        atexit.unregister(end)
