@@ -56,11 +56,13 @@ beambert verify "$records/new-words" --output="$output/verification"
 
 # All are evaluated on the same held-out documents, cut by their own vocabulary.
 train() { # NAME HELD_OUT
-    beambert pretrain --init="$encoder" --data="$records/$1" --model_dir="$encoders/$1" \
-        --eval_data=domain="$records/$2/eval/domain" \
-        --eval_data=general="$records/$2/eval/general" \
+    name=$1 held_out=$2
+    set -- ${FLAGS:-}
+    beambert pretrain --init="$encoder" --data="$records/$name" --model_dir="$encoders/$name" \
+        --eval_data=domain="$records/$held_out/eval/domain" \
+        --eval_data=general="$records/$held_out/eval/general" \
         --init_positions=tile --objective=mlm \
-        --num_train_steps="$steps" --train_batch_size=64 --eval_steps=400 ${FLAGS:-}
+        --num_train_steps="$steps" --train_batch_size=64 --eval_steps=400 "$@"
 }
 train old-words old-words
 train new-words new-words
