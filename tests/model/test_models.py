@@ -86,6 +86,18 @@ def test_padding_does_not_influence_tokens(pretrainer):
         np.testing.assert_allclose(sequence[0], expected[row, :length], atol=2e-6)
 
 
+def test_only_the_gathered_positions_are_scored(pretrainer):
+    features = make_features()
+    logits = pretrainer(features)["masked_lm_logits"]
+    assert logits.shape == (3, 4, CONFIG.vocab_size)
+    every = np.tile(np.arange(12), (3, 1))
+    all_logits = pretrainer(features | {"masked_lm_positions": every})["masked_lm_logits"]
+    expected = np.take_along_axis(
+        all_logits.numpy(), features["masked_lm_positions"][..., None], axis=1
+    )
+    np.testing.assert_allclose(logits, expected, atol=1e-6)
+
+
 def test_mixed_bfloat16(pretrainer, bfloat16_policy):
     model = BertPretrainer(CONFIG, seed=3)
     assert {variable.dtype for variable in model.variables} == {"float32"}
