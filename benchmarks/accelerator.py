@@ -346,6 +346,7 @@ def main(argv: Sequence[str]) -> None:
         if not getattr(flags, name):
             raise InputError(f"--{name}: is needed; give a folder")
     expected = json.loads(pathlib.Path(flags.expected).read_text())
+    expected = expected.get("result", expected)  # The stored file also names its command.
     records = json.loads(pathlib.Path(flags.data, "info.json").read_text())["files"]
     digests = [each["sha256"] for each in records]
     report = Report(

@@ -525,8 +525,10 @@ def read_beginning(path: str, stored: BinaryIO, end: int | None = None) -> bytes
     """Returns the first `SAMPLE_BYTES` bytes of an open file, decompressed, and rewinds it."""
     sample = b""
     opened = decompress(path, stored, end)
+    # What precedes damage is read little by little, and a plain file by one request.
+    size = SAMPLE_BYTES if opened is stored else 4096
     with contextlib.suppress(CorruptFileError):  # The reader meets the damage again.
-        while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
+        while len(sample) < SAMPLE_BYTES and (chunk := opened.read(size)):
             sample += chunk
     stored.seek(0)
     return sample
