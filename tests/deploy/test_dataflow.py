@@ -95,7 +95,7 @@ STAGES = {
     "data": {"Files", "Split", "Spread", "Tokenize", "Bands", "FindNearDuplicates", "WriteShards"}
     | {"Finish"},
     "verify": {"Files", "Spread", "Examine", "Finish"},
-    "predict": {"Files", "Spread", "Read", "Answer", "Write", "Rename"},
+    "predict": {"Files", "Spread", "Read", "Answer", "Write", "Finish"},
     # The first of its two; the second reads what that has written.
     "evaluate": {"Batches", "Spread", "Predict", "Write"},
 }
