@@ -10,12 +10,14 @@
 Small jobs on real text (50 KB of Wikipedia, CoLA) run as users run them. In each round a command
 gets signals at random moments, most while it writes, and is run again until it has finished. Then
 the SHA-256 of every file is compared with those of undisturbed runs, and what no finished command
-leaves is counted: temporary files, locks, marks of unfinished work, processes. Jobs with `@gs`
-read from and write to an emulated bucket, which also answers requests with 429 or 503, cuts their
-connections, or loses the answer of what it has done. There a lease ends after 4 seconds.
+leaves is counted: temporary files, locks, marks of unfinished work, processes. Not compared are
+files that differ between two undisturbed runs. Jobs with `@gs` read from and write to an emulated
+bucket, which also answers requests with 429 or 503, cuts their connections, or loses the answer of
+what it has done. There a lease ends after 4 seconds. The others write to a small disk of their own,
+which is full at times, if the user may mount one.
 
-The processes are forks of one that has loaded the libraries (`tests/support/forked.py`), but for
-Beam's workers and those on JAX.
+The processes are forks of one that has loaded all modules (`tests/support/forked.py`), but for
+those on JAX.
 """
 
 import collections
@@ -46,7 +48,7 @@ from support import emulated_storage, forked, growing_corpus  # noqa: E402
 
 RESULTS = ROOT / "benchmarks/results/soak.jsonl"
 # Limits of a round.
-MOST_SIGNALS, MOST_ATTEMPTS = 6, 20
+MOST_SIGNALS, MOST_ATTEMPTS = 12, 40
 SECONDS_TO_END = 300.0
 SECONDS_OF_ORPHANS = 20.0
 # Of signals that end the command; SIGSTOP is followed by SIGCONT.
@@ -59,6 +61,9 @@ FAULTS = {
     "cut": (emulated_storage.CUT, "[A-Z]+ .*"),
     "answer lost": (emulated_storage.LOST, "(POST|PUT|DELETE) .*"),
 }
+# Bytes of the disk that the jobs write to, and what it leaves free of those when it is full.
+DISK_BYTES, MOST_FREE_BYTES = 32 << 20, 200_000
+DISK_IS_FULL = "full disk"
 # Runs the command with a short lease.
 SHORT_LEASE = """\
 import datetime, sys
@@ -83,6 +88,7 @@ JOBS = {
     "data": _DATA,
     "data_2_workers": _DATA + " --direct_num_workers=2 --direct_running_mode=multi_processing",
     "pretrain": _PRETRAIN,
+    "pretrain_mlm": _PRETRAIN + " --objective=mlm --masking=dynamic",
     "pretrain_rtd": _PRETRAIN + " --objective=rtd",
     "pretrain_jax": _PRETRAIN + " --engine=jax",
     "finetune": (
@@ -92,7 +98,34 @@ JOBS = {
     ),
     "embed": "embed --model={made}/encoder --input={made}/lines.txt --output={out}/embeddings",
     "index": "index --embeddings={made}/embeddings --output={out}/index",
+    "retrain": "retrain --config={made}/retrain.toml",
 }
+RETRAINING = """\
+workspace = "{out}"
+input = ["{made}/text.txt"]
+vocab_file = "{made}/vocab.txt"
+[data]
+max_seq_length = 32
+dupe_factor = 1
+num_shards = 1
+[pretrain]
+train_batch_size = 8
+save_checkpoints_steps = 4
+[pretrain.first]
+recipe = "tiny"
+model = "{made}/bert_config.json"
+num_train_steps = 16
+[pretrain.further]
+num_train_steps = 8
+[finetune]
+task = "cola"
+data_dir = "{made}/task"
+max_seq_length = 24
+train_batch_size = 8
+save_checkpoints_steps = 4
+num_train_epochs = 1
+[evaluate]
+"""
 ON_STORAGE = ("vocab", "data", "data_2_workers", "pretrain", "finetune", "embed")
 NAMES = [*JOBS, *(f"{name}@gs" for name in ON_STORAGE)]
 
@@ -116,10 +149,34 @@ class Bench:
     Attributes:
       folder: folder of this seed.
       environment: variables of the commands, with those of the emulated bucket.
+      has_disk: whether the jobs write to a disk of their own.
     """
 
     folder: pathlib.Path
     environment: dict[str, str]
+    has_disk: bool = False
+
+    @contextlib.contextmanager
+    def disk(self) -> Iterator[None]:
+        """Mounts a small disk for what the jobs write, if the user may."""
+        (self.folder / "out").mkdir(exist_ok=True)
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "soak", self.folder / "out"]
+        self.has_disk = not subprocess.run(mount, capture_output=True).returncode
+        try:
+            yield
+        finally:
+            if self.has_disk:
+                subprocess.run(["umount", self.folder / "out"], check=True)
+
+    def fill_disk(self, free: int) -> None:
+        """Leaves so many bytes of the disk, or more of a disk that is full already."""
+        room = os.statvfs(self.folder / "out")
+        with open(self.folder / "out/ballast", "wb") as file, contextlib.suppress(OSError):
+            os.posix_fallocate(file.fileno(), 0, max(1, room.f_bavail * room.f_bsize - free))
+
+    def clear_disk(self) -> None:
+        """Frees what `fill_disk` has taken."""
+        (self.folder / "out/ballast").unlink(missing_ok=True)
 
     def start(self, name: str, text: str) -> subprocess.Popen:
         """Starts a job; `text` is its command line, without `beambert`."""
@@ -164,16 +221,16 @@ class Bench:
 
     def send(self, process: subprocess.Popen, name: str, to_all: bool) -> None:
         """Sends a signal, as a user, a terminal (SIGINT) or the loss of the machine does."""
-        send = os.killpg if name == "INT" else os.kill
-        for pid in self.processes() if to_all else {process.pid}:
+        for pid in self.processes() if to_all or name == "INT" else {process.pid}:
             with contextlib.suppress(ProcessLookupError):
-                send(pid, signal.Signals[f"SIG{name}"])
+                os.kill(pid, signal.Signals[f"SIG{name}"])
 
     def command(self, name: str) -> tuple[str, str]:
         """Returns the command line of a job, and the folder that it fills."""
         job, _, storage = name.partition("@")
         root = "gs://bucket" if storage else str(self.folder)
-        return JOBS[job].format(made=f"{root}/made", out=f"{root}/out"), f"{root}/out"
+        out = f"{root}/out/made"  # `out` itself is a disk
+        return JOBS[job].format(made=f"{root}/made", out=out), out
 
     def make(self, text: pathlib.Path) -> None:
         """Makes what the jobs read, each by the command before; copies it into the bucket."""
@@ -191,6 +248,8 @@ class Bench:
                 (made / f"task/{split}.tsv").write_text("".join(content[:rows]))
             config = growing_corpus.BERT_CONFIG | {"vocab_size": 1000}
             (made / "bert_config.json").write_text(json.dumps(config))
+            toml = RETRAINING.format(made=made, out=self.folder / "out/made")
+            (made / "retrain.toml").write_text(toml)
             for name in ("vocab", "data", "pretrain", "embed"):
                 line = JOBS[name].format(made=made, out=made)
                 if self.start(name, line).wait(SECONDS_TO_END):
@@ -220,9 +279,34 @@ def sums(out: str) -> dict[str, str]:
             # Which steps have a line follows from the time, and so do the rates in it.
             rows = [row for row in content.splitlines() if row.startswith(b'{"split": "eval"')]
             content = b"\n".join(rows)
+        if name.endswith("/saved_model.pb"):
+            content = graph_without_numbers(content)
         if "tensorboard/" not in name:  # Each start adds a file, which has its time.
             found[name] = hashlib.sha256(content).hexdigest()
     return found
+
+
+def graph_without_numbers(content: bytes) -> bytes:
+    """Returns a SavedModel as text, without what names functions by what was traced before."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    lines = str(saved_model_pb2.SavedModel.FromString(content)).splitlines()
+    return "\n".join(sorted(re.sub(r"_\d+\b", "", line) for line in lines)).encode()
+
+
+def differences(found: dict[str, str], expected: dict[str, str]) -> list[str]:
+    """Returns the files that only one has, or that differ; an interrupted training has a step more.
+
+    What it saves when it is told to end is a checkpoint, and the last three are kept.
+    """
+    steps = [
+        {name.split("/ckpt-")[0] for name in one if "/ckpt-" in name} for one in (found, expected)
+    ]
+    alone = found.keys() ^ expected.keys()
+    if steps[0] == steps[1]:
+        alone = {name for name in alone if "/checkpoints/ckpt-" not in name}
+    shared = found.keys() & expected.keys()
+    return sorted(alone | {name for name in shared if found[name] != expected[name]})
 
 
 def clear(out: str) -> None:
@@ -272,9 +356,9 @@ class Round:
                 self._note("not finished")
                 break
         seconds = time.monotonic() - started
-        found, files = sums(out), self.expected["files"]
-        names = sorted(found.keys() ^ files.keys())
-        names += [name for name in found.keys() & files.keys() if found[name] != files[name]]
+        found = sums(out)
+        compared = {name: one for name, one in found.items() if name not in self.expected["unlike"]}
+        names = differences(compared, self.expected["files"])
         row = {"job": self.name, "signals": self.signals, "faults": self.faults}
         row |= {"seconds": round(seconds, 1), "undisturbed": self.expected["seconds"]}
         row |= {"attempts": self.attempts, "different": names, "left": self._left(found)}
@@ -296,17 +380,22 @@ class Round:
     def _attempt(self, text: str, out: str, is_disturbed: bool) -> bool:
         """Runs the command; returns whether it has to run again."""
         self.attempts += 1
-        on_storage, draw = not io.is_local(out), self.generator
+        on_storage, is_full, draw = not io.is_local(out), False, self.generator
         process = self.bench.start(self.name, text)
         started, sent = time.monotonic(), ""
-        longest = self.expected["seconds"]
+        longest = self.expected.get("latest", self.expected["seconds"])
         if on_storage and draw.random() < 0.7:
             time.sleep(draw.uniform(0.0, 0.8) * longest)
             fault, times = draw.choice(list(FAULTS)), draw.randint(1, 4)
             status, pattern = FAULTS[fault]
             emulated_storage.fail(pattern, status, times)
             self.faults.append(f"{fault} {times} times {time.monotonic() - started:.2f}")
-        while is_disturbed and sent in ("", "STOP") and process.poll() is None:
+        if self.bench.has_disk and not on_storage and is_disturbed and draw.random() < 0.1:
+            time.sleep(draw.uniform(0.2, 0.8) * longest)
+            self.bench.fill_disk(draw.randint(0, MOST_FREE_BYTES))
+            self.faults.append(f"{DISK_IS_FULL} {time.monotonic() - started:.2f}")
+            is_full = True
+        while is_disturbed and sent in ("", "STOP") and process.poll() is None and not is_full:
             sent = self._disturb(process, out, started, longest)
         try:
             status = process.wait(SECONDS_TO_END)
@@ -317,6 +406,8 @@ class Round:
         if on_storage:
             emulated_storage.hold("")
             emulated_storage.fail("", 0, 0)
+        if is_full:
+            self.bench.clear_disk()
         # Children of a killed process end by themselves.
         deadline = time.monotonic() + SECONDS_OF_ORPHANS
         while (left := self.bench.processes()) and time.monotonic() < deadline:
@@ -328,10 +419,12 @@ class Round:
         if "Traceback" in printed:
             self._note(f"traceback, status {status}")
         # Where the storage fails, a command may end with a message.
-        elif status not in (0, *STATUSES.get(sent, ()), *((2,) if on_storage else ())):
+        elif status not in (0, *STATUSES.get(sent, ()), *((2,) if on_storage or is_full else ())):
             self._note(f"status {status} after {sent or 'no signal'}")
         if status == 0 and sent in STATUSES:
             self.signals[-1] += " late"  # It had done all.
+        elif status == 0:  # The machine may have more or less to do than it had before.
+            self.expected["latest"] = time.monotonic() - started
         return status != 0
 
     def _disturb(self, process: subprocess.Popen, out: str, started: float, longest: float) -> str:
@@ -353,7 +446,7 @@ class Round:
                 nth -= is_new
                 if nth <= 0 or is_done() is not None:
                     break
-                time.sleep(0.001)
+                time.sleep(0.002)
             time.sleep(draw.choice((0.0, 0.001, 0.003, 0.01)))
         else:
             while is_done() is None and time.monotonic() < moment:
@@ -376,18 +469,44 @@ class Round:
             file.write(self.bench.printed())
 
 
+def loaded_modules() -> tuple[str, ...]:
+    """Returns the names of the modules of all commands, but for those on JAX."""
+    packages = ("pipelines", "model", "trainer", "deploy")
+    found = ["beambert.cli", "numba"]
+    for package in packages:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = ".".join(("beambert", *path.relative_to(ROOT).with_suffix("").parts))
+            if "jax" not in name and "vertex" not in name and path.stem != "__init__":
+                found.append(name)
+    return tuple(found)
+
+
 def undisturbed(bench: Bench, name: str) -> dict:
-    """Returns sums, seconds and number of observed writes of a job without signals."""
+    """Returns what a job makes without signals.
+
+    Returns:
+      the sums of `files`, the names of those that are `unlike` in two runs, seconds and the number
+      of observed writes.
+    """
     text, out = bench.command(name)
-    clear(out)
-    started, process, seen = time.monotonic(), bench.start(name, text), 0
-    watch = writes(out)
-    while process.poll() is None:
-        seen += next(watch)
-        time.sleep(0.001)
-    if process.returncode:
-        raise InputError(f"{text}: failed; {bench.printed()}")
-    return {"files": sums(out), "seconds": round(time.monotonic() - started, 1), "writes": seen}
+    found = []
+    for _ in range(2):
+        clear(out)
+        started, process, seen = time.monotonic(), bench.start(name, text), 0
+        watch = writes(out)
+        while process.poll() is None:
+            seen += next(watch)
+            time.sleep(0.002)
+        if process.returncode:
+            raise InputError(f"{text}: failed; {bench.printed()}")
+        found.append(sums(out))
+    first, files = found
+    unlike = sorted(
+        name for name in first.keys() | files.keys() if first.get(name) != files.get(name)
+    )
+    files = {name: one for name, one in files.items() if name not in unlike}
+    seconds = round(time.monotonic() - started, 1)
+    return {"files": files, "unlike": unlike, "seconds": seconds, "writes": seen}
 
 
 def summary(path: str) -> str:
@@ -450,6 +569,9 @@ def main(argv: Sequence[str]) -> None:
             # TensorFlow tries as often as it does without this.
             del bench.environment["GCS_RETRY_CONFIG_MAX_RETRIES"]
             os.environ.update(bench.environment)
+        stack.enter_context(bench.disk())
+        forked.LIBRARIES += loaded_modules()
+        os.environ["PYTHONPATH"] = str(ROOT)
         forked._address()  # or the first job waits for the libraries
         bench.make(pathlib.Path(flags.text))
         known = folder / "expected.json"
@@ -460,7 +582,7 @@ def main(argv: Sequence[str]) -> None:
             if name not in expected:
                 expected[name] = undisturbed(bench, name)
                 # Records name the times of what they were made from, which the next bucket changes.
-                kept = {name: about for name, about in expected.items() if "@" not in name}
+                kept = {job: about for job, about in expected.items() if "@" not in job}
                 known.write_text(json.dumps(kept))
             about = {"seed": flags.seed, "round": done}
             about |= {"time": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S}"}

@@ -16,6 +16,7 @@ import json
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -49,7 +50,8 @@ class Popen(_ORIGINAL):
 
     def _execute_child(self, *arguments):
         given = _SIGNATURE.bind(self, *arguments).arguments
-        words = [os.fspath(word) for word in given["args"]]
+        words = given["args"]
+        words = shlex.split(words) if given["shell"] else [os.fspath(word) for word in words]
         if words[0] != sys.executable or not set(words[1:2]) & _OPTIONS:
             return super()._execute_child(*arguments)
         request = {
@@ -114,7 +116,7 @@ def _address() -> str:
     if _Server.address is None:
         environment = {"TF_CPP_MIN_LOG_LEVEL": "3"} | os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}
         _Server.process = _ORIGINAL(
-            [sys.executable, "-P", __file__],
+            [sys.executable, "-P", __file__, *LIBRARIES],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -131,7 +133,7 @@ def _serve() -> tuple[dict, list[int]]:
     Returns:
       the request and its descriptors, in the new process alone.
     """
-    for name in LIBRARIES:
+    for name in sys.argv[1:]:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
