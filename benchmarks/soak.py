@@ -7,7 +7,7 @@
   python -m benchmarks.soak --seed=2 --minutes=10 --work=/tmp/soak --only=data,pretrain@gs
   python -m benchmarks.soak
 
-Small jobs on real text (50 KB of Wikipedia, CoLA) run as users run them. In each round a command
+Small jobs on real text (20 KB of Wikipedia, CoLA) run as users run them. In each round a command
 gets signals at random moments, most while it writes, and is run again until it has finished. Then
 the SHA-256 of every file is compared with those of undisturbed runs, and what no finished command
 leaves is counted: temporary files, locks, marks of unfinished work, processes. Not compared are
@@ -84,7 +84,7 @@ _PRETRAIN = (
     "--train_batch_size=8 --num_train_steps=24 --save_checkpoints_steps=2 --model_dir={out}/encoder"
 )
 JOBS = {
-    "vocab": "vocab --input={made}/text.txt --vocab_size=1000 --output={out}/vocab.txt",
+    "vocab": "vocab --input={made}/text.txt --vocab_size=500 --output={out}/vocab.txt",
     "data": _DATA,
     "data_2_workers": _DATA + " --direct_num_workers=2 --direct_running_mode=multi_processing",
     "pretrain": _PRETRAIN,
@@ -239,14 +239,14 @@ class Bench:
             shutil.rmtree(made, ignore_errors=True)
             (made / "task").mkdir(parents=True)
             wiki = (text / "wiki_extracted/wiki_00").read_text()
-            whole = wiki[: wiki.index("</doc>", 50_000) + 7]
+            whole = wiki[: wiki.index("</doc>", 20_000) + 7]
             (made / "text.txt").write_text(whole)
-            lines = [line for line in wiki[:200_000].splitlines() if len(line) > 40]
+            lines = [line for line in wiki[:60_000].splitlines() if len(line) > 40]
             (made / "lines.txt").write_text("\n".join(lines) + "\n")
             for split, rows in (("train", 160), ("dev", 64)):
                 content = (text / f"glue/CoLA/{split}.tsv").read_text().splitlines(keepends=True)
                 (made / f"task/{split}.tsv").write_text("".join(content[:rows]))
-            config = growing_corpus.BERT_CONFIG | {"vocab_size": 1000}
+            config = growing_corpus.BERT_CONFIG | {"vocab_size": 500}
             (made / "bert_config.json").write_text(json.dumps(config))
             toml = RETRAINING.format(made=made, out=self.folder / "out/made")
             (made / "retrain.toml").write_text(toml)
