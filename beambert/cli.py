@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from beambert import process
 from beambert.errors import InputError
 from beambert.flags import FlagParser, meant
+from beambert.io import check_utf8
 
 # The status that a shell gives a program that SIGPIPE has ended.
 _READER_GONE = 141
@@ -247,7 +248,8 @@ def run_main(
         process.install()
         process.set_message(interruption(command, resumes))
     try:
-        _check_words(argv)
+        for word in argv:
+            check_utf8(word)
         main(argv)
     except InputError as error:
         print(f"beambert {command}: {error}", file=sys.stderr)
@@ -277,7 +279,7 @@ def run_main(
 
 
 def _fault_of_machine(error: OSError) -> str | None:
-    """Returns the message about a disk that is full or broken; None for another error."""
+    """Returns the message about a disk or a limit of the system; None for another error."""
     where = error.filename or "stdout, or a temporary file"
     if error.errno in process.FULL:
         with contextlib.suppress(OSError):
@@ -286,6 +288,8 @@ def _fault_of_machine(error: OSError) -> str | None:
         return f"{where}: cannot be written ({error.strerror}); {process.more_space()}"
     if error.errno in (errno.EIO, errno.ESTALE):
         return f"{where}: cannot be read or written ({error.strerror}); check the disk"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{where}: cannot be opened ({error.strerror}); raise the limit of `ulimit -n`"
     return None
 
 
@@ -305,16 +309,3 @@ def _reader_is_gone() -> bool:
         return False
     _drop_stdout()
     return True
-
-
-def _check_words(argv: Sequence[str]) -> None:
-    """Raises an error for names that no JSON file and no storage can hold.
-
-    Raises:
-      InputError: an argument has a byte that is not UTF-8.
-    """
-    for word in argv:
-        try:
-            word.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"{word}: the name is not UTF-8; rename the file") from error

@@ -20,7 +20,6 @@ import errno
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import sys
@@ -112,35 +111,19 @@ def folders_held(folders: Sequence[str], flag: str) -> Iterator[Lock]:
 
 
 @contextlib.contextmanager
-def file_held(path: str, flag: str) -> Iterator[None]:
-    """Holds the lock of an output file, and deletes what killed commands left of it."""
-    with lock_held(_lock_of(path), f"{flag}={path}") as lock:
-        if io.is_local(path) and lock.is_exclusive:
-            folder, name = os.path.split(path)
-            for left in io.leftovers(folder or ".", name):
-                _delete(left)
-        yield
-
-
-@contextlib.contextmanager
-def temporary_held(temporary: str) -> Iterator[None]:
-    """Holds the lock of a temporary path, in a folder that several commands may fill at once.
-
-    What killed commands left in the folder is deleted first. This does nothing in folders on other
-    machines.
+def file_held(path: str, flag: str, beside: Sequence[str] = ()) -> Iterator[None]:
+    """Holds the lock of an output file, and deletes what killed commands left of it.
 
     Args:
-      temporary: path from `io.temporary_name`.
+      path: path of the file.
+      flag: flag that names it, for messages.
+      beside: paths of other files that the command writes into the same folder.
     """
-    if not io.is_local(temporary):
-        yield
-        return
-    for left in io.leftovers(os.path.dirname(temporary)):
-        # Whoever is at work on it holds its lock.
-        with contextlib.suppress(BusyError), lock_held(_lock_of(left), left) as lock:
-            if lock.is_exclusive:
-                _delete(left)
-    with lock_held(_lock_of(temporary), temporary), undone_at_end(lambda: _delete(temporary)):
+    with lock_held(_lock_of(path), f"{flag}={path}") as lock:
+        if io.is_local(path) and lock.is_exclusive:
+            for folder, name in map(os.path.split, (path, *beside)):
+                for left in io.leftovers(folder or ".", name):
+                    _delete(left)
         yield
 
 
@@ -174,12 +157,9 @@ def _holder() -> str:
 
 
 def _delete(path: str) -> None:
-    """Deletes a local file or folder, if that is possible."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+    """Deletes a file or folder, if that is possible."""
+    with contextlib.suppress(InputError):
+        io.delete(path)
 
 
 @contextlib.contextmanager
@@ -501,6 +481,27 @@ def refuse_others(folder: str, expected: Collection[str]) -> None:
                 f"--output={folder}: already holds something else ({name} …); choose another "
                 "or delete it"
             )
+
+
+def check_own(path: str, *names: str, flag: str = "--output") -> None:
+    """Refuses a file that this command would write anew, unless it has written it before.
+
+    Args:
+      path: path of a JSON object, or of JSON Lines.
+      *names: keys that the object, or the first one, has if the command has written it.
+      flag: flag that names the output, for messages.
+
+    Raises:
+      InputError: the file has other content.
+    """
+    if not io.exists(path):
+        return
+    content = io.read_bytes(path, flag)
+    with contextlib.suppress(ValueError):
+        first = content.partition(b"\n")[0] if path.endswith(".jsonl") else content
+        if io.parse_object(first).keys() >= {*names}:
+            return
+    raise InputError(f"{flag}={path}: already exists, not made by this command; move it away")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, BinaryIO
 
 from beambert.errors import InputError
+from beambert.process import undone_at_end
 
 # Prefix of files and folders that are being written; a killed run may leave some behind.
 TEMPORARY_PREFIX = "_tmp-"
@@ -97,14 +98,16 @@ def expression_of(pattern: str) -> str:
     )
 
 
-def check_no_pattern(path: str, flag: str) -> None:
-    """Raises an error for a folder that Beam's own transforms would read as a pattern.
+def check_utf8(name: str) -> None:
+    """Raises an error for a name that no JSON file and no storage can hold.
 
     Raises:
-      InputError: the path has a wildcard.
+      InputError: it has a byte that is not UTF-8.
     """
-    if has_wildcard(path):
-        raise InputError(f"{flag}={path}: must not contain *, ? or [; choose another name")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name}: the name is not UTF-8; rename the file") from error
 
 
 def temporary_name(path: str) -> str:
@@ -763,18 +766,17 @@ def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[FileInf
     """
     found: dict[str, FileInfo] = {}
     for pattern in patterns:
-        name = _printable(pattern)
         if not pattern:
             raise InputError(f"{flag}: is empty; name the files to read")
         if is_local(pattern) and os.path.isdir(pattern):
-            files = f"{glob.escape(name.rstrip('/'))}/*"
-            raise InputError(f"{named(name, flag)}: is a folder; name its files: '{files}'")
+            files = f"{glob.escape(pattern.rstrip('/'))}/*"
+            raise InputError(f"{named(pattern, flag)}: is a folder; name its files: '{files}'")
         matched = _named_or_matched(pattern, flag)
         if not matched:
             # The original's --input_file takes several patterns with commas between them.
-            several = "," in name
+            several = "," in pattern
             remedy = "give blanks between patterns" if several else "check the path and the quotes"
-            raise InputError(f"{named(name, flag)}: matches no file; {remedy}")
+            raise InputError(f"{named(pattern, flag)}: matches no file; {remedy}")
         for file in matched:
             found.setdefault(absolute(file.path), file)
     return [found[path] for path in sorted(found)]
@@ -783,7 +785,7 @@ def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[FileInf
 def _named_or_matched(pattern: str, flag: str) -> list[FileInfo]:
     if is_local(pattern) and os.path.lexists(pattern):
         return [_regular_file(pattern, flag)]
-    name, remedy = named(_printable(pattern), flag), "check the path and your access"
+    name, remedy = named(pattern, flag), "check the path and your access"
     if not is_local(pattern) and has_wildcard(pattern):
         with translate_errors(name, "listed", remedy):
             file = _file_system(pattern).info(pattern)
@@ -799,9 +801,7 @@ def _regular_file(path: str, flag: str) -> FileInfo:
     Raises:
       InputError: it is no regular file, or its name is not UTF-8.
     """
-    name = _printable(path)
-    if name != path:
-        raise InputError(f"{named(name, flag)}: the name is not UTF-8; rename the file")
+    check_utf8(named(path, flag))
     try:
         status = os.stat(path)
     except OSError as error:
@@ -815,11 +815,6 @@ def _regular_file(path: str, flag: str) -> FileInfo:
             f"{named(path, flag)}: is not a regular file; write its content to one and name that"
         )
     return FileInfo(path, status.st_size, status.st_mtime)
-
-
-def _printable(path: str) -> str:
-    """Returns a path with the bytes that aren't UTF-8 written out."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def check_new(path: str, flag: str = "--output") -> None:
@@ -1062,7 +1057,10 @@ def create(
       InputError: the file cannot be written, for example because the disk is full.
     """
     try:
-        with translate_errors(name or path, "written", remedy):
+        with (
+            undone_at_end(lambda: delete_quietly([path])),
+            translate_errors(name or path, "written", remedy),
+        ):
             file = _file_system(path).create(path)
             try:
                 yield file
@@ -1073,18 +1071,6 @@ def create(
     except BaseException:  # This includes an interrupt and errors of the caller.
         delete_quietly([path])
         raise
-
-
-def check_writable(path: str) -> None:
-    """Writes and deletes a temporary file next to a path, before any work is done for it.
-
-    Raises:
-      InputError: nothing can be written there.
-    """
-    probe = temporary_name(path)
-    with create(probe, path) as file:
-        file.write(b"1")
-    delete_quietly([probe])
 
 
 def _give_up(file: Any) -> None:
@@ -1146,14 +1132,18 @@ def temporary_path(path: str, name: str = "") -> Iterator[str]:
       InputError: the file or folder cannot be written.
     """
     temporary = temporary_name(path)
+
+    def undo() -> None:
+        with contextlib.suppress(InputError):
+            delete(temporary)
+
     try:
-        with translate_errors(name or path, "written"):
+        with undone_at_end(undo), translate_errors(name or path, "written"):
             if folder := os.path.dirname(path):
                 _file_system(folder).make_folder(folder)
             yield temporary
     except BaseException:  # This includes an interrupt.
-        with contextlib.suppress(InputError):
-            delete(temporary)
+        undo()
         raise
 
 

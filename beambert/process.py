@@ -14,6 +14,7 @@ import errno
 import fcntl
 import gc
 import importlib.util
+import io
 import logging
 import os
 import pathlib
@@ -29,6 +30,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
+from beambert.errors import one_line
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Time in which the process ends, even if something cannot be undone.
 SECONDS_TO_UNDO = 8.0
@@ -37,8 +40,8 @@ SECONDS_TO_FINISH = 10.0
 _TEMPORARY_PREFIX = "beambert-run-"
 # Time in which a process has locked the temporary folder that it has made.
 _SECONDS_TO_LOCK = 60.0
-# Errors of a disk without space, or of a user who has used up his share.
-FULL = (errno.ENOSPC, errno.EDQUOT)
+# Errors of a disk without space, of a user who has used up his share, or of `ulimit -f`.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Variables of malloc in glibc, and options of mallopt(3): no array is mapped, and of what is freed
 # all is kept but the end beyond 2 GB.
 _KEEPING_MEMORY = {"MALLOC_MMAP_MAX_": (-4, 0), "MALLOC_TRIM_THRESHOLD_": (-1, 2**31 - 1)}
@@ -77,6 +80,7 @@ def install() -> None:
     if _Ending.stderr >= 0:
         return
     _open_closed_streams()
+    sys.stdout, sys.stderr = _Printed(sys.stdout), _Printed(sys.stderr)
     _Ending.stderr = os.dup(2)
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
@@ -95,6 +99,23 @@ def _open_closed_streams() -> None:
         except OSError:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, open(number, "w" if number else "r"))  # noqa: SIM115
+
+
+class _Printed(io.TextIOWrapper):
+    """A standard stream whose control characters are written out, so that no terminal obeys them.
+
+    Names of files, texts and labels may have some.
+    """
+
+    def __init__(self, stream: io.TextIOWrapper):
+        super().__init__(
+            stream.buffer, stream.encoding, "backslashreplace", line_buffering=stream.line_buffering
+        )
+        self._kept = stream  # It would close their buffer.
+
+    def write(self, text: str) -> int:
+        """Writes a text, of which only the line ends are kept."""
+        return super().write("\n".join(map(one_line, text.split("\n"))))
 
 
 def _not_ignored() -> list[signal.Signals]:
@@ -172,7 +193,8 @@ def finish(status: object) -> None:
         time.sleep(SECONDS_TO_FINISH)
         os._exit(code)
 
-    threading.Thread(target=end_later, daemon=True).start()
+    with contextlib.suppress(RuntimeError):  # There is no memory for a thread.
+        threading.Thread(target=end_later, daemon=True).start()
 
 
 def _wait_for_end(*_: object) -> None:

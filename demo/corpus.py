@@ -30,7 +30,8 @@ from beambert import cli
 from beambert.demo.prose import ModuleText, module_text, stable_hash
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.io import TEMPORARY_PREFIX
+from beambert.folders import folders_held
+from beambert.io import TEMPORARY_PREFIX, read_object
 from beambert.pipelines.tasks.tagging import OUTSIDE
 
 HELD_OUT_ONE_IN = 10
@@ -221,29 +222,38 @@ def make_corpus(
       were dropped, by reason; sizes of docstrings and texts in UTF-8; numbers of examples.
 
     Raises:
-      InputError: a folder is in the way, or there is too little documentation.
+      InputError: a folder is in the way, another command makes it, or there is too little
+        documentation.
     """
+    with folders_held([str(output_dir)], "--output"):
+        examples = {"train": train_examples, "dev": dev_examples}
+        return _make(
+            output_dir, roots or installed_roots(), examples, workers or os.cpu_count() or 1
+        )
+
+
+def _make(
+    output_dir: Path, roots: Sequence[Path], examples: Mapping[str, int], workers: int
+) -> dict[str, Any]:
     corpus, task = output_dir / "corpus", output_dir / "task"
     if (corpus / FINISHED_FILE).exists():
         print(f"{corpus}: already finished, nothing to do", file=sys.stderr)
-        return json.loads((corpus / FINISHED_FILE).read_text())
+        return read_object(str(corpus / FINISHED_FILE), flag="--output")
     for folder in (corpus, task):
         if folder.exists():
             raise InputError(f"{folder}: exists without {corpus / FINISHED_FILE}; remove it")
-    if output_dir.exists() and not output_dir.is_dir():
-        raise InputError(f"--output={output_dir}: is a file; give a folder")
     start = time.monotonic()
-    texts = read_modules(find_modules(roots or installed_roots()), workers or os.cpu_count() or 1)
+    texts = read_modules(find_modules(roots), workers)
     documents, dropped = make_documents(texts)
     kept = {name: paragraphs for name, paragraphs in documents.items() if not is_held_out(name)}
-    splits = make_task(documents, {"train": train_examples, "dev": dev_examples})
+    splits = make_task(documents, examples)
 
     unfinished = output_dir / f"{TEMPORARY_PREFIX}corpus"
     shutil.rmtree(unfinished, ignore_errors=True)
     for folder in (corpus, task):
         (unfinished / folder.name).mkdir(parents=True)
-    for split, examples in splits.items():
-        lines = ("".join(f"{word}\t{tag}\n" for word, tag in example) for example in examples)
+    for split, rows in splits.items():
+        lines = ("".join(f"{word}\t{tag}\n" for word, tag in example) for example in rows)
         path = unfinished / task.name / f"{split}.conll"
         path.write_text("\n".join(lines), encoding="utf-8")
     info = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert import io
-from beambert.errors import InputError, one_line
+from beambert.errors import InputError
 from beambert.folders import (
     BLESSED,
     METRICS_FILE,
@@ -181,7 +181,7 @@ def read_labelled(job: EvaluationJob, labels: Sequence[str], data_dir: str) -> l
         )
     read = read_file(task, job.data_dir, job.split, labels or None, job.skip_bad_rows)
     for sentence in (*read.bad_rows, *read.notes):
-        print(one_line(str(sentence).replace(job.data_dir, data_dir)))
+        print(str(sentence).replace(job.data_dir, data_dir))
     if any(example.truth is None for example in read.examples):
         raise InputError(f"{file}: has no labels to compare with; choose another --split")
     task.check_choices(file, read.examples, labels)

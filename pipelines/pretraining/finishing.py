@@ -93,7 +93,7 @@ class FinishFolders(beam.DoFn):
             infos = [self._info(folder, shards, read, used, sizes) for folder in folders]
         except InputError:
             if overlaps:
-                write_bytes(self._beside(OVERLAPS_FILE), listed)
+                write_bytes(self._plan.beside(OVERLAPS_FILE), listed)
             raise
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
             of_inputs = f"{folder.path}/{INPUTS_FILE}"
@@ -102,19 +102,15 @@ class FinishFolders(beam.DoFn):
             self._finish(folder, info, shards.folders[folder.path].statistics)
         delete_prefixed(self._plan.job.output, TEMPORARY_PREFIX)
         # Those of an earlier job that failed.
-        delete_quietly([self._beside(name) for name in (REJECTS_FILE, OVERLAPS_FILE)])
+        delete_quietly([self._plan.beside(name) for name in (REJECTS_FILE, OVERLAPS_FILE)])
         yield from (folder.path for folder in folders)
-
-    def _beside(self, name: str) -> str:
-        # A failed job leaves nothing in the folder, so that its lists go next to it.
-        return f"{self._plan.job.output.rstrip('/')}-{name}"
 
     def _write_rejects(self, rejects: Sequence[str], read: Mapping[str, int]) -> None:
         rejected = sum(counts_by_reason(read, "rejected ").values())
         rows = "".join(row + "\n" for row in rejects).encode()
         limit = self._plan.job.max_reject_fraction
         if rejected > limit * read["read"]:
-            beside = self._beside(REJECTS_FILE)
+            beside = self._plan.beside(REJECTS_FILE)
             write_bytes(beside, rows)
             listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
             remedy = f"fix them ({listed} are in {beside})"
@@ -220,7 +216,7 @@ class FinishFolders(beam.DoFn):
             )
         read, left_out = counted(documents["read"], "document"), describe_dropped(documents)
         if OVERLAP in documents["dropped"]:
-            left_out += f", see {self._beside(OVERLAPS_FILE)}"
+            left_out += f", see {self._plan.beside(OVERLAPS_FILE)}"
         flag = "--source" if self._plan.layout.sources else "--input"
         raise InputError(
             f"{flag}: no document gave an instance ({read} in "

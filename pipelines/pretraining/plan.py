@@ -332,6 +332,8 @@ class Plan:
             for one_folder in to_fill
         ]
         if not all(is_finished):
+            for name in (REJECTS_FILE, OVERLAPS_FILE):
+                folders.check_own(self.beside(name), "file")
             for folder, finished in zip(to_fill, is_finished, strict=True):
                 if finished:
                     folders.reopen_output(folder.path, self.identity(folder))
@@ -356,6 +358,10 @@ class Plan:
         inside = path.rstrip("/") + "/"
         found = (folder.path for folder in self.layout.folders() if folder.path.startswith(inside))
         return {inner.removeprefix(inside).partition("/")[0] for inner in found}
+
+    def beside(self, name: str) -> str:
+        """Returns the path of a list of a failed job, which leaves nothing in the folder."""
+        return f"{self.job.output.rstrip('/')}-{name}"
 
     def release_folders(self) -> None:
         """Deletes what a failed run wrote, so that a job with other flags may use the folders.

@@ -138,7 +138,8 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
             "--temp_location: must be given for workers on other machines; name a gs:// folder, or "
             "one that all workers share"
         )
-    io.check_no_pattern(root, "--temp_location")
+    if io.has_wildcard(root):  # Beam's own transforms would read it as a pattern.
+        raise InputError(f"--temp_location={root}: must not contain *, ? or [; choose another name")
     check_reachable(options, temp_location=root)
     folder = f"{io.absolute(root)}/beambert-{uuid.uuid4().hex[:8]}"
     try:

@@ -10,7 +10,7 @@ import apache_beam as beam
 
 from beambert.console import ProgressTally, counted, describe_bytes, size
 from beambert.errors import InputError
-from beambert.folders import folders_held
+from beambert.folders import check_own, folders_held
 from beambert.io import (
     absolute,
     absolute_pattern,
@@ -103,6 +103,7 @@ def choose_output(inputs: Sequence[str], output: str | None) -> str:
         is_nameless = os.path.basename(inputs[0].rstrip("/")) in ("", ".", "..")
         output = (os.path.abspath(inputs[0]) if is_nameless else inputs[0]).rstrip("/")
         output += OUTPUT_ENDING
+    check_own(f"{output}/{JSON_FILE}", "faults")
     foreign = [name for name in list_folder(output) if name != JSON_FILE and not is_temporary(name)]
     if foreign:
         raise InputError(

@@ -12,7 +12,6 @@ from beambert.console import counted, size
 from beambert.errors import InputError
 from beambert.folders import file_held
 from beambert.io import (
-    check_writable,
     delete_quietly,
     exists,
     parse_object,
@@ -30,7 +29,7 @@ from beambert.pipelines.running import (
     run_job,
 )
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks, warn_of_unspaced_words
-from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE, Vocabulary
 from beambert.pipelines.vocabulary_learning.graph import (
     FLAGS_OF,
     LearnVocabulary,
@@ -61,7 +60,8 @@ def learn_vocabulary(job: VocabularyJob, options: "PipelineOptions | None" = Non
     check_reachable(options, input=job.patterns, output=job.output)
     job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     inputs = match_sources(job.sources) if job.source else match_inputs(job.input)
-    with file_held(job.output, "--output"):
+    beside = (*_beside(job.output, job.kind), rejects_file(job.output))
+    with file_held(job.output, "--output", beside):
         _create(job, inputs, options)
 
 
@@ -69,15 +69,31 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     total_bytes = sum(file.bytes for file in inputs)
     if not total_bytes:
         raise InputError(no_words(len(inputs), "file"))
-    check_writable(job.output)
-    options_of_reading = job.read_options()
-    notes = recognise_formats(inputs, options_of_reading)
     old = read_old(job)
     about = about_job(job, inputs, old)
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
+    folders.check_own(rejects_file(job.output), "file")
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
+    try:
+        _learn(job, inputs, options, old, total_bytes)
+    except Exception:
+        # Nothing is left of a job that failed but the list of its rejects.
+        delete_quietly([job_file(job.output), inputs_file(job.output)])
+        raise
+    print(summarize(job.output))
+
+
+def _learn(
+    job: VocabularyJob,
+    inputs: Sequence[InputFile],
+    options: "PipelineOptions",
+    old: Vocabulary | None,
+    total_bytes: int,
+) -> None:
+    options_of_reading = job.read_options()
+    notes = recognise_formats(inputs, options_of_reading)
     samples = sample_files(inputs, options_of_reading)
     notes += layout_notes(samples, options_of_reading)
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
@@ -97,19 +113,13 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         number = job.add or job.vocab_size
         return f"learning {number:,} tokens, {seconds:.0f} s since the start"
 
-    try:
-        run_job(
-            lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, old),
-            options,
-            describe,
-            total_bytes / 1e6,
-            "MB",
-        )
-    except Exception:
-        # Nothing is left of a job that failed but the list of its rejects.
-        delete_quietly([job_file(job.output), inputs_file(job.output)])
-        raise
-    print(summarize(job.output))
+    run_job(
+        lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, old),
+        options,
+        describe,
+        total_bytes / 1e6,
+        "MB",
+    )
 
 
 def summarize(output: str) -> str:
@@ -183,13 +193,18 @@ def is_finished(output: str, about: dict[str, Any]) -> bool:
             is_killed = about.keys() <= found.keys() and "counts" not in found
             if not difference or (is_killed and not exists(output)):
                 return exists(output)
-    beside = [job_file(output), inputs_file(output)]
-    if about["parameters"].get("kind", WORDPIECE) != WORDPIECE:
-        beside.append(os.path.join(os.path.dirname(output), TOKENIZER_CONFIG_FILE))
-    for path in (output, *beside):
+    for path in (output, *_beside(output, about["parameters"].get("kind", WORDPIECE))):
         if exists(path):
             by = f"made by another job ({difference})" if difference else "not made by this command"
             raise InputError(
                 f"--output={output}: {path} already exists, {by}; choose another or delete it"
             )
     return False
+
+
+def _beside(output: str, kind: str) -> list[str]:
+    """Returns the paths of the files that are written next to a vocabulary of a kind."""
+    beside = [job_file(output), inputs_file(output)]
+    if kind != WORDPIECE:
+        beside.append(os.path.join(os.path.dirname(output), TOKENIZER_CONFIG_FILE))
+    return beside

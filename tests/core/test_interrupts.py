@@ -101,6 +101,22 @@ with process.undone_at_end(lambda: note("1")), process.undone_at_end(lambda: 1 /
     assert (tmp_path / "undone").read_text() == "21"
 
 
+def test_nothing_stays_of_a_file_or_folder_that_is_being_written(tmp_path):
+    body = f"""
+from beambert import io
+with (
+    io.open_atomically({str(tmp_path / "file")!r}) as file,
+    io.temporary_path({str(tmp_path / "folder")!r}) as made,
+):
+    io.write_bytes(made + "/inner", b"some")
+    ready()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+"""
+    process, _ = start(body)
+    assert end(process)[0] == 143 and os.listdir(tmp_path) == []
+
+
 def test_another_handler_decides_alone():
     body = """
 received = []

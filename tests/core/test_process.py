@@ -28,6 +28,22 @@ def test_an_error_is_one_line_that_no_terminal_obeys(capsys):
     assert capsys.readouterr().err == f"beambert data: --input={written}: is a folder\n"
 
 
+def test_a_terminal_obeys_nothing_that_a_command_prints():
+    """Names, texts and labels may hold anything, and a locale may not have their letters."""
+    program = (
+        "import sys; from beambert import process; process.install()\n"
+        "text = 'a\\x1b[2Jb\\u202e é\\udcff\\nc'\n"
+        "print(text); print(text, file=sys.stderr)"
+    )
+    for encoding, letter in (("utf-8", "é"), ("ascii", "\\xe9")):
+        environment = os.environ | {"PYTHONIOENCODING": encoding}
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, env=environment, check=True
+        )
+        written = f"a\\x1b[2Jb\\u202e {letter}\\udcff\nc\n".encode()
+        assert (done.stdout, done.stderr) == (written, written)
+
+
 def test_a_name_that_is_not_utf8_is_refused_by_every_command(capsys):
     def main(argv):
         raise AssertionError

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from beambert.demo import corpus, prose
 from beambert.errors import InputError
+from beambert.folders import folders_held
 
 NOUNS = [
     *("tensor", "matrix", "river", "sentence", "kernel", "widget", "parser", "schedule"),
@@ -170,6 +171,15 @@ def test_same_bytes_whatever_the_workers(root, made, tmp_path):
 def test_finished_output_is_left_alone(made, capsys):
     assert make(Path("/nowhere"), made[0]) == made[1]
     assert "already finished" in capsys.readouterr().err
+
+
+def test_another_is_at_work_or_has_left_a_damaged_file(made, tmp_path):
+    with folders_held([str(tmp_path)], "--output"), pytest.raises(InputError, match="is at work"):
+        make(Path("/nowhere"), tmp_path)
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/info.json").write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        make(Path("/nowhere"), tmp_path)
 
 
 def test_output_in_the_way_is_not_destroyed(root, tmp_path):

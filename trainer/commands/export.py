@@ -199,8 +199,6 @@ def main(argv: Sequence[str]) -> None:
         return
     path = versions.export(flags.model, flags.output.rstrip("/"), flags.trust_model, flags.version)
     print(versions.describe(path))
-    for left in io.leftovers(flags.output.rstrip("/")):
-        print(f"{left}: left by a killed export; delete it unless an export is running")
 
 
 def _export_elsewhere(flags: Export) -> None:

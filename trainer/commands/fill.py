@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from beambert.config import read_settings, setting, settings_parser
 from beambert.console import counted, show_progress
-from beambert.errors import one_line
 from beambert.process import loading
 from beambert.trainer.commands.texts import Asking, write_lines
 
@@ -64,9 +63,9 @@ def main(argv: Sequence[str]) -> None:
         print(f"{flags.output}: answers to {counted(len(found), 'text')}")
         return
     for filled in fill(flags.model, texts, flags.top):
-        print(one_line(filled.text))
+        print(filled.text)
         for number, answers in enumerate(filled.answers, start=1):
             if len(filled.answers) > 1:
                 print(f"  [MASK] {number}")
             for token, probability in answers:
-                print(one_line(f"  {probability:6.1%}  {token}"))
+                print(f"  {probability:6.1%}  {token}")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from beambert.config import read_settings, setting, settings_parser
 from beambert.console import counted, no_report, show_progress
-from beambert.errors import one_line
 from beambert.process import loading
 from beambert.trainer.commands.texts import Asking, write_lines
 
@@ -71,7 +70,7 @@ def main(argv: Sequence[str]) -> None:
         print(f"{'likelihood':>10}  {'perplexity':>10}  text")
         for each in scores:
             numbers = f"{each.pseudo_log_likelihood:10.2f}  {each.pseudo_perplexity:10.2f}"
-            print(f"{numbers}  {one_line(each.text)}")
+            print(f"{numbers}  {each.text}")
         return
     write_lines(flags.output, ({name: getattr(each, name) for name in _FIELDS} for each in scores))
     print(f"{flags.output}: scores of {counted(len(scores), 'text')}{_in_all(scores)}")

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 
 from beambert.config import read_settings, setting, settings_parser
-from beambert.errors import one_line
 from beambert.process import loading
 from beambert.trainer.commands.texts import check_output, given_texts, write_lines
 from beambert.trainer.retrieval.settings import TOP, Finding
@@ -79,11 +78,11 @@ def main(argv: Sequence[str]) -> None:
         print(f"{flags.output}: hits of {len(queries):,} queries")
         return
     for query, hits in zip(queries, found, strict=True):
-        print(one_line(query))
+        print(query)
         if not hits:
             print("  no passage has a word of it")
         for hit in hits:
             place = f"{hit.file}:{hit.line}" + (f", character {hit.start:,}" if hit.start else "")
             place = f"{hit.id} ({place})" if hit.id else place
             text = json.dumps(hit.text[:100], ensure_ascii=False)
-            print(one_line(f"  {hit.score:.4f}  {place}  {text}"))
+            print(f"  {hit.score:.4f}  {place}  {text}")

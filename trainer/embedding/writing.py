@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import itertools
-import json
 import pathlib
 import re
 import sys
@@ -18,6 +17,7 @@ from beambert import folders, io
 from beambert.console import counted, further, show_progress
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
+from beambert.model_files import check_unchanged
 from beambert.pipelines.tasks.tables import BadRow, decode, filled, lines, rows_of
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def read_part(path: str) -> pa.Table:
       InputError: the file cannot be read.
     """
     try:
-        return pq.read_table(pa.BufferReader(io.read_bytes(path)))
+        return pq.read_table(pa.BufferReader(io.read_bytes(path)), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise InputError(
             f"{path}: cannot be read ({str(error).splitlines()[0]}); make it again"
@@ -202,13 +202,11 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
             f"{name}: not a finished folder of `beambert embed`; check the path, or give its "
             "command again, which continues it"
         )
-    try:
-        info = json.loads(io.read_bytes(f"{folder}/{INFO_FILE}", flag))
-        # Every reader of the folder needs these two.
-        info |= {"texts": int(info["texts"]), "width": int(info["width"])}
-        return EmbeddingsFolder(folder, name, info)
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder}/{INFO_FILE}: is damaged; make the folder again") from error
+    info = io.read_object(
+        f"{folder}/{INFO_FILE}", "texts", "width", remedy="make the folder again"
+    )
+    check_unchanged(name, io.read_bytes(f"{folder}/{MARKER_FILE}"), info)
+    return EmbeddingsFolder(folder, name, info)
 
 
 def is_embeddings(folder: str) -> bool:
@@ -300,7 +298,13 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
             table = table_of(part, vectors, bool(job.id_column))
             table = table.replace_schema_metadata({"cut": str(cut_here)})
             content = pa.BufferOutputStream()
-            pq.write_table(table, content, use_dictionary=["file"], compression="zstd")
+            pq.write_table(
+                table,
+                content,
+                use_dictionary=["file"],
+                compression="zstd",
+                write_page_checksum=True,
+            )
             io.write_bytes(path, content.getvalue().to_pybytes())
             cut += cut_here
         folder.write_json(INFO_FILE, {"texts": texts, "cut": cut, "width": width} | identity)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from beambert import io, saved_models
+from beambert import folders, io, saved_models
 from beambert.errors import InputError
 from beambert.model_files import RESULTS_FILE as MODEL_RESULTS_FILE
 from beambert.model_files import SAVED_MODEL_FOLDER
@@ -82,6 +82,9 @@ def run(
       InputError: the data or a setting cannot be used.
     """
     found = find_task_folders(glue_dir, names)
+    folders.check_own(f"{output}/{RESULTS_FILE}", "tasks", "average")
+    if not io.exists(f"{output}/{RESULTS_FILE}"):
+        io.check_new(f"{output}/{SUBMISSION_FILE}")
     asked = {name: [(TASKS[name], found[name]), *_diagnostic(name, glue_dir)] for name in found}
     for name, folder in found.items():
         _check_files(TASKS[name], folder, asked[name], skip_bad_rows)

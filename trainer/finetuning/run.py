@@ -10,7 +10,6 @@ import keras
 import numpy as np
 
 from beambert import io
-from beambert.errors import one_line
 from beambert.model.flops import training_flops
 from beambert.model.lora import add_lora, merge_lora
 from beambert.model_files import LABELS_FILE, SAVED_MODEL_FOLDER
@@ -85,7 +84,7 @@ def _train(
     data.tokenize(plan.text_features)
     run = _Finetuning(plan, engine)
     if chief and (notes := [*data.notes(), *run.notes]):
-        print("\n".join(map(one_line, notes)), flush=True)
+        print("\n".join(notes), flush=True)
     results = train(run.trainer, [run.phase()], plan.loop, output, plan.training, check_lock)
     results |= data.results(run.outputs)
     if chief:
@@ -133,7 +132,7 @@ def _describe(plan: FinetuningPlan) -> None:
         labels = "".join(f"{label}\n" for label in data.labels)
         io.write_bytes(f"{model_dir}/{LABELS_FILE}", labels.encode())
     for note in plan.notes:
-        print(one_line(note), flush=True)
+        print(note, flush=True)
     found = data.baseline()
     baseline = ", ".join(f"{describe_name(n)} {found[n]:.4f}" for n in data.task.metrics)
     labels = f"{len(data.labels)} labels, " if data.labels else ""

@@ -168,6 +168,12 @@ def bm25_of(documents: Iterable[Sequence[str]]) -> Bm25:
     return Bm25(len(lengths), pa.array(ordered, pa.string()), starts, documents_P, scores_P)
 
 
+def open_table(path: str) -> pa.Table:
+    """Opens a table of a file of Arrow, which stays on disk."""
+    # Arrow would take a relative path that begins with ~ for one in the home folder.
+    return pa.ipc.open_file(pa.memory_map(io.absolute(path))).read_all()
+
+
 def open_bm25(folder: str, count: int) -> Bm25:
     """Opens the files that `Bm25.save` wrote; they stay on disk.
 
@@ -175,7 +181,7 @@ def open_bm25(folder: str, count: int) -> Bm25:
       folder: folder of this machine.
       count: number of documents.
     """
-    words = pa.ipc.open_file(pa.memory_map(f"{folder}/{WORDS_FILE}")).read_all()["word"]
+    words = open_table(f"{folder}/{WORDS_FILE}")["word"]
     starts, documents_P, scores_P = (
         np.load(f"{folder}/{name}", mmap_mode="r") for name in WORDS_FILES[1:]
     )

@@ -34,6 +34,7 @@ from beambert.trainer.retrieval.indexing import (
     check_files,
     fused,
     open_bm25,
+    open_table,
     words_of,
 )
 from beambert.trainer.retrieval.settings import BOTH, CANDIDATES, TOP, VECTORS, WORDS, way_of
@@ -132,7 +133,7 @@ def open_index(folder: str, flag: str = "--index") -> Index:
         )
     about = io.read_object(f"{folder}/{INDEX_FILE}", remedy="make the index again")
     check_files(folder, about)
-    passages = pa.ipc.open_file(pa.memory_map(f"{folder}/{PASSAGES_FILE}")).read_all()
+    passages = open_table(f"{folder}/{PASSAGES_FILE}")
     units_NH = np.load(f"{folder}/{VECTORS_FILE}", mmap_mode="r")
     return Index(name, about, passages, units_NH, open_bm25(folder, passages.num_rows))
 

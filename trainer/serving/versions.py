@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -18,7 +18,6 @@ from beambert.folders import (
     REPORT_FILE,
     BusyError,
     lock_held,
-    temporary_held,
 )
 from beambert.model_files import (
     CARD_FILE,
@@ -185,52 +184,62 @@ def _inputs_of(function: Any) -> list[str]:
 SECONDS_BETWEEN_TRIES = 2.0
 
 
-def publish(temporary: str, output: str, number: Callable[[], int]) -> str:
-    """Renames a folder to the next version, and returns its path.
+def publish(temporary: str, path: str) -> None:
+    """Renames a folder to a version.
 
-    The number is taken under a lock. On other storage a folder is renamed file by file; the graph,
-    without which servers do not load a version, comes last.
+    On other storage a folder is renamed file by file; the graph, without which servers do not load
+    a version, comes last.
 
     Args:
       temporary: folder of the SavedModel, in the serving folder.
-      output: serving folder.
-      number: function that returns the number to take.
+      path: path of the version.
 
     Raises:
       InputError: the folder cannot be renamed.
     """
-    with _numbers_held(output):
-        path = f"{output}/{number()}"
-        if io.exists(path):
-            raise InputError(f"{path}: exists already; leave --version out to take the next number")
-        if io.is_local(output):
-            io.move(temporary, path)
-            return path
-        try:
-            io.copy(temporary, path, left_out=(GRAPH_FILE,))
-            io.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
-        except InputError:
-            with contextlib.suppress(InputError):  # It may not allow that either.
-                io.delete(path)
-            raise
+    if io.is_local(path):
+        io.move(temporary, path)
+        return
+    try:
+        io.copy(temporary, path, left_out=(GRAPH_FILE,))
+        io.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
+    except InputError:
+        with contextlib.suppress(InputError):  # It may not allow that either.
+            io.delete(path)
+        raise
     io.delete(temporary)
-    return path
 
 
 @contextlib.contextmanager
-def _numbers_held(output: str) -> Iterator[None]:
-    """Holds the lock of a serving folder's numbers; waits for another export, for a while."""
+def version_held(output: str, number: int | None) -> Iterator[str]:
+    """Yields the path of a new version under the lock of a serving folder.
+
+    It waits for another export, for a while. What a killed one has left is deleted.
+
+    Args:
+      output: serving folder.
+      number: number of the version; None for the next free one.
+
+    Raises:
+      BusyError: the other export takes long.
+      InputError: the version exists, or the folder holds something else.
+    """
     deadline = time.monotonic() + 2 * LEASE.total_seconds()
     with contextlib.ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(lock_held(f"{output}/{io.LOCK_PREFIX}-number", output))
+                lock = stack.enter_context(lock_held(f"{output}/{io.LOCK_PREFIX}", output))
                 break
             except BusyError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(SECONDS_BETWEEN_TRIES)
-        yield
+        path = f"{output}/{number or next_version(output)}"
+        if io.exists(path):
+            raise InputError(f"{path}: exists already; leave --version out to take the next number")
+        for left in io.leftovers(output) if lock.is_exclusive else ():
+            io.delete(left)
+        yield path
 
 
 @logging_restored()
@@ -257,7 +266,7 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
     if number is not None and number < 1:
         raise InputError(f"--version={number}: must be at least 1")
     found = model_folders.open_model(model_dir, "--model")
-    version = number or next_version(output)
+    next_version(output)
     if found.training["kind"] == PRETRAINING:
         length = found.training["max_seq_length"]
         text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
@@ -275,8 +284,8 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
             module = module_of(found)
             functions = module.functions
     with (
-        io.temporary_path(f"{output}/{version}", output) as temporary,
-        temporary_held(temporary),
+        version_held(output, number) as path,
+        io.temporary_path(path, output) as temporary,
     ):
         save_module(module, functions, temporary)
         weights = weights_sha256(model_dir)
@@ -290,8 +299,8 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
         usage = _usage(functions["serving_default"], found)
         card = model_card(found, "weights", weights, usage=usage)
         io.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
-        # Still under the lock: without it, another export takes the folder for a dead one.
-        return publish(temporary, output, lambda: number or next_version(output))
+        publish(temporary, path)
+        return path
 
 
 def next_version(output: str) -> int:

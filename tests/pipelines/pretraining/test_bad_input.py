@@ -129,6 +129,15 @@ class TestNothingIsLeftBehind:
         counts = info(output)["counts"]["documents"]
         assert counts["read"] == len(corpus) and not temporary(output)
 
+    @pytest.mark.parametrize("name", ["out-rejects.jsonl", "out-overlaps.jsonl"])
+    def test_a_list_next_to_the_output_is_its_own(
+        self, capsys, tmp_path, corpus_file, vocab_file, name
+    ):
+        (tmp_path / name).write_text("mine")
+        result = data(capsys, vocab_file, tmp_path / "out", f"--input={corpus_file}")
+        refused(result, tmp_path / name, "not made by this command")
+        assert (tmp_path / name).read_text() == "mine"
+
     def test_other_flags_after_a_failure(self, capsys, tmp_path, corpus_file, vocab_file):
         """A failed job doesn't block its own output."""
         output = tmp_path / "out"

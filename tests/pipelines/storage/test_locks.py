@@ -10,7 +10,6 @@ import textwrap
 
 import pytest
 
-from beambert import folders
 from beambert.folders import BusyError, file_held, folders_held
 
 
@@ -101,29 +100,13 @@ def test_temporary_files_of_others_stay(tmp_path):
 
 
 def test_what_was_left_beside_a_file_is_deleted(tmp_path):
-    left, other = f"_tmp-{'0' * 32}-vocab.txt", f"_tmp-{'0' * 32}-other.txt"
-    for name in (left, other, "vocab.txt"):
+    names = ("vocab.txt", "vocab.txt.json", "vocab.txt.j")
+    for name in (*(f"_tmp-{'0' * 32}-{name}" for name in names), "vocab.txt"):
         (tmp_path / name).write_text(name)
-    with file_held(str(tmp_path / "vocab.txt"), "--output"):
-        assert left not in os.listdir(tmp_path)
-    assert sorted(os.listdir(tmp_path)) == [other, "vocab.txt"]
-
-
-def test_a_folder_that_several_commands_fill(tmp_path):
-    """What one of them is writing stays; what a killed one was writing goes, with its lock."""
-    living, dead, mine = (str(tmp_path / f"_tmp-{digit * 32}-1") for digit in "0ab")
-    with (
-        holder(f"temporary_held({living!r})") as process,
-        holder(f"temporary_held({dead!r})") as killed,
-    ):
-        for folder in (living, dead):
-            os.mkdir(folder)
-        killed.kill()
-        killed.wait()
-        with folders.temporary_held(mine):
-            assert os.path.isdir(living) and not os.path.exists(dead)
-        process.communicate("\n")
-    assert os.listdir(tmp_path) == [os.path.basename(living)]
+    path, kept = str(tmp_path / "vocab.txt"), [f"_tmp-{'0' * 32}-vocab.txt.j", "vocab.txt"]
+    with file_held(path, "--output", [f"{path}.json"]):
+        assert sorted({*os.listdir(tmp_path)} - {"_tmp-lock-vocab.txt"}) == kept
+    assert sorted(os.listdir(tmp_path)) == kept
 
 
 def test_a_lock_file_that_its_holder_deletes(tmp_path):

@@ -270,14 +270,18 @@ class TestBadInput:
         [
             (["{tmp}/nowhere"], ["nowhere", "check the path"]),
             (["{original}", "--output={tmp}/taken"], ["--output", "something else"]),
+            (["{original}", "--output={tmp}/page"], ["--output", "something else"]),
+            (["{original}", "--output={tmp}/json"], ["verification.json", "not made by"]),
             (["{original}", "--vocab_file={tmp}/none.txt"], ["--vocab_file", "none.txt"]),
             (["{original}/vocab.txt"], ["vocab.txt: holds no TFRecords; name a records folder"]),
         ],
     )
     def test_one_sentence(self, capsys, tmp_path, original, arguments, parts):
         (tmp_path / "empty").mkdir()
-        (tmp_path / "taken").mkdir()
-        (tmp_path / "taken" / "thesis.tex").write_text("")
+        files = ("taken/thesis.tex", "page/verification.html", "json/verification.json")
+        for file in map(tmp_path.joinpath, files):
+            file.parent.mkdir()
+            file.write_text("{}")
         filled = [text.format(tmp=tmp_path, original=original) for text in arguments]
         status, _, error = verify(capsys, *filled)
         assert status == 2 and error.count("\n") == 1

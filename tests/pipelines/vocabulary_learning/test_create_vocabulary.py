@@ -131,10 +131,11 @@ def test_same_command_again_is_nothing_to_do(capsys, learned):
     assert output.stat().st_mtime_ns == before
 
 
-def test_somebody_elses_file_is_refused(capsys, tmp_path, learned):
-    (tmp_path / "v.txt").write_text("mine")
-    refused(vocab(capsys, tmp_path / "v.txt", learned[1]), tmp_path / "v.txt")
-    assert (tmp_path / "v.txt").read_text() == "mine"
+@pytest.mark.parametrize("name", ["v.txt", "v.txt-rejects.jsonl"])
+def test_somebody_elses_file_is_refused(capsys, tmp_path, learned, name):
+    (tmp_path / name).write_text("mine")
+    refused(vocab(capsys, tmp_path / "v.txt", learned[1]), tmp_path / name)
+    assert (tmp_path / name).read_text() == "mine"
 
 
 @pytest.mark.slow

@@ -102,3 +102,11 @@ def test_all_files_are_read_before_anything_is_trained(encoder_folder, tmp_path)
             glue_main([*flags, *([] if "train" in file else ["--skip_bad_rows"])])
         path.write_text(text)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["glue.json", "submission.zip"])
+def test_a_file_that_it_would_overwrite_is_its_own(tmp_path, name):
+    data = write_glue(tmp_path / "glue")
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(InputError, match=f"{name}: already exists"):
+        glue_main([f"--glue_dir={data}", "--tasks=sst-2", "--init=none", f"--output={tmp_path}"])

@@ -139,15 +139,3 @@ def test_refusals(index, capsys, flags, told):
 def test_an_index_of_another_model(index, untrained, capsys):
     assert run(["search", f"--index={index}", f"--model={untrained('encoder')}", "a"]) == 2
     assert "is not the model that made --index" in capsys.readouterr().err
-
-
-def test_a_terminal_obeys_no_passage(tmp_path, capsys):
-    (tmp_path / "a.txt").write_text("river \x1b[2J\u202e town\n")
-    model, out = f"--model={SENTENCES / 'mean'}", f"--output={tmp_path / 'embeddings'}"
-    assert run(["embed", model, f"--input={tmp_path}/a.txt", out]) == 0
-    made = [f"--embeddings={tmp_path / 'embeddings'}", f"--output={tmp_path / 'index'}"]
-    assert run(["index", *made]) == 0
-    capsys.readouterr()
-    assert run(["search", f"--index={tmp_path / 'index'}", "--by=words", "river\u202e"]) == 0
-    printed = capsys.readouterr().out
-    assert "river" in printed and not {"\x1b", "\u202e"} & {*printed}

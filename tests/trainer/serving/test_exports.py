@@ -186,19 +186,21 @@ def write_model(output, mark):
     return temporary
 
 
-def publish(temporary, output, number=None):
-    return versions.publish(temporary, output, lambda: number or versions.next_version(output))
+def publish(output, mark, number=None):
+    with versions.version_held(output, number) as path:
+        versions.publish(write_model(output, mark), path)
+        return path
 
 
 @pytest.mark.slow
 def test_two_at_once_make_two_versions(output):
     """Each has all files of one model, whoever was first; a number that is taken is refused."""
-    temporaries = {mark: write_model(output, mark) for mark in "ab"}
+    write_model(output, "0")  # of a killed export
     barrier, paths = threading.Barrier(2), {}
 
     def run(mark):
         barrier.wait()
-        paths[mark] = publish(temporaries[mark], output)
+        paths[mark] = publish(output, mark)
 
     threads = [threading.Thread(target=run, args=mark) for mark in "ab"]
     for thread in threads:
@@ -211,13 +213,12 @@ def test_two_at_once_make_two_versions(output):
             assert io.read_text(f"{path}/{name}") == f"{mark} {name}"
     assert not io.leftovers(output)
     with pytest.raises(InputError, match="serving/2: exists already; leave --version out"):
-        publish(write_model(output, "c"), output, 2)
+        publish(output, "c", 2)
 
 
 def test_the_graph_comes_last_where_files_come_one_by_one(gs, tmp_path, monkeypatch):
     """Servers load a version as soon as its graph is there."""
     output = f"{gs}/{tmp_path.name}/serving"
-    temporary = write_model(output, "a")
     copy, there = io.copy, []
 
     def watch(source, target, *more):
@@ -227,7 +228,7 @@ def test_the_graph_comes_last_where_files_come_one_by_one(gs, tmp_path, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(io, "copy", lambda s, t, left_out=(): watch(s, t, left_out))
-        publish(temporary, output)
+        publish(output, "a")
     assert there == ["assets.extra", "variables"]
     assert "saved_model.pb" in io.list_folder(f"{output}/1")
 
@@ -235,11 +236,10 @@ def test_the_graph_comes_last_where_files_come_one_by_one(gs, tmp_path, monkeypa
 def test_a_refused_graph_leaves_no_half_of_a_version(gs, tmp_path):
     """The same command then makes the version whole, with the same number."""
     output = f"{gs}/{tmp_path.name}/serving"
-    temporary = write_model(output, "a")
     emulated_storage.refuse(r"POST .*/serving/1/saved_model\.pb.*")
     with pytest.raises(InputError, match="403"):
-        publish(temporary, output)
+        publish(output, "a")
     emulated_storage.refuse("")
     assert versions.next_version(output) == 1
-    assert publish(temporary, output) == f"{output}/1"
+    assert publish(output, "a") == f"{output}/1"
     assert "saved_model.pb" in io.list_folder(f"{output}/1")
