@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from beambert.errors import InputError, one_line
 from beambert.file_kinds import not_text
+from beambert.io import read_chunks
 from beambert.pipelines.corpus import encodings
 from beambert.pipelines.corpus.encodings import (
     DEFAULT_ENCODING,
@@ -151,11 +152,7 @@ def read_text(path: pathlib.Path, encoding: str = DEFAULT_ENCODING) -> str:
     Raises:
       InputError: the file cannot be read, or is in none of the encodings.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); fix that") from error
-    return decode(path, content, encoding)
+    return decode(path, b"".join(read_chunks(str(path))), encoding)
 
 
 def decode(path: pathlib.PurePath, content: bytes, encoding: str = DEFAULT_ENCODING) -> str:

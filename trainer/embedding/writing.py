@@ -206,6 +206,9 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
         f"{folder}/{INFO_FILE}", "texts", "width", remedy="make the folder again"
     )
     check_unchanged(name, io.read_bytes(f"{folder}/{MARKER_FILE}"), info)
+    are_numbers = all(isinstance(info[each], int) for each in ("texts", "width"))
+    if not are_numbers or info["width"] not in range(1, 1 << 20):
+        raise InputError(f"{folder}/{INFO_FILE}: is damaged; make the folder again")
     return EmbeddingsFolder(folder, name, info)
 
 

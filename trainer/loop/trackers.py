@@ -320,9 +320,8 @@ def rows_of(data: bytes) -> list[dict[str, Any]]:
     rows = []
     with contextlib.suppress(ValueError):
         for line in data.splitlines():
-            row = json.loads(line)
-            is_row = isinstance(row, dict) and isinstance(row.get("split"), str)
-            if not is_row or not isinstance(row.get("step"), int):
+            row = io.parse_object(line)
+            if not isinstance(row.get("split"), str) or not isinstance(row.get("step"), int):
                 break
             rows.append(row)
     return rows

@@ -133,7 +133,7 @@ class Bm25:
     def save(self, folder: str) -> None:
         """Writes the `WORDS_FILES` of the index to a folder of this machine."""
         table = pa.table({"word": self._words})
-        with pa.ipc.new_file(f"{folder}/{WORDS_FILE}", table.schema) as writer:
+        with new_table(f"{folder}/{WORDS_FILE}", table.schema) as writer:
             writer.write_table(table)
         np.save(f"{folder}/{STARTS_FILE}", self._starts)
         np.save(f"{folder}/{DOCUMENTS_FILE}", self._documents_P)
@@ -168,9 +168,16 @@ def bm25_of(documents: Iterable[Sequence[str]]) -> Bm25:
     return Bm25(len(lengths), pa.array(ordered, pa.string()), starts, documents_P, scores_P)
 
 
+# Arrow would take a relative path that begins with ~ for one in the home folder.
+
+
+def new_table(path: str, schema: pa.Schema) -> pa.RecordBatchFileWriter:
+    """Begins a table in a file of Arrow."""
+    return pa.ipc.new_file(io.absolute(path), schema)
+
+
 def open_table(path: str) -> pa.Table:
     """Opens a table of a file of Arrow, which stays on disk."""
-    # Arrow would take a relative path that begins with ~ for one in the home folder.
     return pa.ipc.open_file(pa.memory_map(io.absolute(path))).read_all()
 
 
@@ -309,7 +316,7 @@ def _write(found: Sequence[EmbeddingsFolder], output: str) -> None:
             for table, vectors_NH in itertools.chain.from_iterable(each.parts() for each in found):
                 if passages is None:
                     file = f"{output}/{PASSAGES_FILE}"
-                    passages = stack.enter_context(pa.ipc.new_file(file, table.schema))
+                    passages = stack.enter_context(new_table(file, table.schema))
                 passages.write_table(table)
                 vectors.write(units(vectors_NH, table).astype("<f4").tobytes())
                 done += len(vectors_NH)
