@@ -202,9 +202,7 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
             f"{name}: not a finished folder of `beambert embed`; check the path, or give its "
             "command again, which continues it"
         )
-    info = io.read_object(
-        f"{folder}/{INFO_FILE}", "texts", "width", remedy="make the folder again"
-    )
+    info = io.read_object(f"{folder}/{INFO_FILE}", "texts", "width", remedy="make the folder again")
     check_unchanged(name, io.read_bytes(f"{folder}/{MARKER_FILE}"), info)
     are_numbers = all(isinstance(info[each], int) for each in ("texts", "width"))
     if not are_numbers or info["width"] not in range(1, 1 << 20):

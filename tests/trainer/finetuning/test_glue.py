@@ -109,4 +109,4 @@ def test_a_file_that_it_would_overwrite_is_its_own(tmp_path, name):
     data = write_glue(tmp_path / "glue")
     (tmp_path / name).write_text("{}")
     with pytest.raises(InputError, match=f"{name}: already exists"):
-        glue_main([f"--glue_dir={data}", "--tasks=sst-2", "--init=none", f"--output={tmp_path}"])
+        glue_main([f"--data_dir={data}", "--init=none", f"--output={tmp_path}"])
