@@ -82,8 +82,6 @@ def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError(f"{folder}: no such folder, or an empty one; check the path")
     if fault := model_folders.fault_of(names):
         raise InputError(f"{folder}: {fault}")
-    if MARKER_FILE in names:
-        model_folders.open_model(folder, "RUN")  # It refuses what was changed since.
     training = read_object(f"{folder}/{TRAINING_FILE}")
     settings = flat_settings(training)
     if settings.get("kind") == PRETRAINING:

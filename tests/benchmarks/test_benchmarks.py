@@ -91,8 +91,8 @@ def test_a_signal_that_came_too_late_is_no_kill(tmp_path):
 
 
 def test_a_round_names_what_differs_and_what_is_left(tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    out.mkdir()
+    out = tmp_path / "out/made"
+    out.mkdir(parents=True)
     for name, content in (("a", "1"), ("b", "2"), ("_tmp-lock", ""), ("_SUCCESS", "")):
         (out / name).write_text(content)
     expected = soak.sums(str(out)) | {"b": "another", "c": "missing"}
@@ -100,6 +100,7 @@ def test_a_round_names_what_differs_and_what_is_left(tmp_path, monkeypatch):
     bench = soak.Bench(tmp_path, {})
     monkeypatch.setattr(soak, "clear", lambda _: None)
     monkeypatch.setattr(soak.Round, "_attempt", lambda *_: False)
-    row = soak.Round(bench, "data", random.Random(1), {"files": expected, "seconds": 1.0}).run()
-    assert row["different"] == ["c", "b"]
+    about = {"files": expected, "unlike": [], "seconds": 1.0}
+    row = soak.Round(bench, "data", random.Random(1), about).run()
+    assert row["different"] == ["b", "c"]
     assert row["left"] == ["_tmp-lock", "TMPDIR/beambert-run-1"]
