@@ -420,6 +420,8 @@ def claim_output(
     if state != MARKER_FILE and writes:
         io.make_folder(folder, flag)
         io.write_bytes(f"{folder}/{UNFINISHED_FILE}", serialize_job(job))
+    elif UNFINISHED_FILE in names and writes:  # It was killed when all was done.
+        io.delete_quietly([f"{folder}/{UNFINISHED_FILE}"])
     return state == MARKER_FILE
 
 

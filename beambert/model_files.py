@@ -94,12 +94,12 @@ EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 
 
 def check_unchanged(name: str, marker: bytes, described: Mapping[str, Any]) -> None:
-    """Refuses a folder whose description is not that of the job that finished it.
+    """Refuses a model folder whose description is not that of the training that finished it.
 
     Args:
       name: flag and path of the folder, for messages.
-      marker: content of `MARKER_FILE`, which the job has written; empty if it says nothing.
-      described: the description; of a model training.json, and the configuration as `model`.
+      marker: content of `MARKER_FILE`, which the training has written; empty if it says nothing.
+      described: the description: training.json, and the configuration as `model`.
 
     Raises:
       InputError: they differ.
@@ -117,6 +117,6 @@ def check_unchanged(name: str, marker: bytes, described: Mapping[str, Any]) -> N
     )
     if difference:
         raise InputError(
-            f"{name}: was changed after it was finished ({MARKER_FILE} {difference}); copy the "
-            "folder again from where it was made"
+            f"{name}: was changed after its training ({MARKER_FILE} {difference}); copy the folder "
+            "again from where it was made"
         )

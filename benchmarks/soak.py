@@ -287,11 +287,11 @@ def sums(out: str) -> dict[str, str]:
 
 
 def graph_without_numbers(content: bytes) -> bytes:
-    """Returns a SavedModel as text, without what names functions by what was traced before."""
+    """Returns a SavedModel as text, without the numbers that follow from what was traced before."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     lines = str(saved_model_pb2.SavedModel.FromString(content)).splitlines()
-    return "\n".join(sorted(re.sub(r"_\d+\b", "", line) for line in lines)).encode()
+    return "\n".join(sorted(re.sub(r'_\d+\b|"\d+"', "", line) for line in lines)).encode()
 
 
 def differences(found: dict[str, str], expected: dict[str, str]) -> list[str]:

@@ -11,7 +11,14 @@ from beambert import io
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.io import read_object
-from beambert.model_files import CONFIG_FILE, CURVES_FILE, PRETRAINING, RESULTS_FILE, TRAINING_FILE
+from beambert.model_files import (
+    CONFIG_FILE,
+    CURVES_FILE,
+    PRETRAINING,
+    RESULTS_FILE,
+    TRAINING_FILE,
+    check_unchanged,
+)
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.loop.trackers import flat_settings, rows_of
@@ -83,6 +90,8 @@ def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if fault := model_folders.fault_of(names):
         raise InputError(f"{folder}: {fault}")
     training = read_object(f"{folder}/{TRAINING_FILE}")
+    if MARKER_FILE in names:
+        check_unchanged(folder, io.read_bytes(f"{folder}/{MARKER_FILE}"), training)
     settings = flat_settings(training)
     if settings.get("kind") == PRETRAINING:
         settings["objective"] = objective_of(training)

@@ -17,7 +17,6 @@ from beambert import folders, io
 from beambert.console import counted, further, show_progress
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
-from beambert.model_files import check_unchanged
 from beambert.pipelines.tasks.tables import BadRow, decode, filled, lines, rows_of
 
 if TYPE_CHECKING:
@@ -157,10 +156,10 @@ class EmbeddingsFolder:
         Raises:
           InputError: a file cannot be read, or there are other embeddings than `_info.json` says.
         """
-        count, width, number = 0, self.info["width"], 0
+        count, width, number, sums = 0, self.info["width"], 0, iter(self.info["sha256"])
         while count < self.info["texts"]:
             path = f"{self.path}/{PART.format(number)}"
-            table = read_part(path)
+            table = read_part(path, next(sums, ""))
             expected = pa.field(EMBEDDING, pa.list_(pa.float32(), width))
             if expected not in table.schema or not table.num_rows:
                 raise InputError(f"{path}: has no embeddings of {width:,} numbers; make them again")
@@ -175,14 +174,21 @@ class EmbeddingsFolder:
             )
 
 
-def read_part(path: str) -> pa.Table:
+def read_part(path: str, sha256: str | None = None) -> pa.Table:
     """Returns the rows of a Parquet file.
 
+    Args:
+      path: path of the file.
+      sha256: SHA-256 that it must have; None for any.
+
     Raises:
-      InputError: the file cannot be read.
+      InputError: the file cannot be read, or has another SHA-256.
     """
+    content = io.read_bytes(path)
+    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
+        raise InputError(f"{path}: cannot be read (it was changed); copy it again or make it again")
     try:
-        return pq.read_table(pa.BufferReader(io.read_bytes(path)), page_checksum_verification=True)
+        return pq.read_table(pa.BufferReader(content))
     except (pa.ArrowException, OSError) as error:
         raise InputError(
             f"{path}: cannot be read ({str(error).splitlines()[0]}); make it again"
@@ -202,11 +208,13 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
             f"{name}: not a finished folder of `beambert embed`; check the path, or give its "
             "command again, which continues it"
         )
-    info = io.read_object(f"{folder}/{INFO_FILE}", "texts", "width", remedy="make the folder again")
-    check_unchanged(name, io.read_bytes(f"{folder}/{MARKER_FILE}"), info)
+    wanted, remedy = ("texts", "width", "sha256"), "make the folder again"
+    info = io.read_object(f"{folder}/{INFO_FILE}", *wanted, remedy=remedy)
+    job = io.read_object(f"{folder}/{MARKER_FILE}", remedy=remedy)
+    is_whole = isinstance(info["sha256"], list) and {key: info.get(key) for key in job} == job
     are_numbers = all(isinstance(info[each], int) for each in ("texts", "width"))
-    if not are_numbers or info["width"] not in range(1, 1 << 20):
-        raise InputError(f"{folder}/{INFO_FILE}: is damaged; make the folder again")
+    if not (is_whole and are_numbers and 0 < info["width"] < 1 << 20):
+        raise InputError(f"{folder}/{INFO_FILE}: is damaged; {remedy}")
     return EmbeddingsFolder(folder, name, info)
 
 
@@ -286,12 +294,13 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
         if folder.is_finished:
             info = folder.read_json(INFO_FILE)
             return Embedded(info["texts"], info["cut"], width, longest, was_done=True)
-        rows, report = read_texts(paths, job, sums), show_progress("texts")
+        rows, report, of_parts = read_texts(paths, job, sums), show_progress("texts"), []
         for number, start in enumerate(range(0, texts, PART_TEXTS)):
             part = list(itertools.islice(rows, PART_TEXTS))
             path = f"{output}/{PART.format(number)}"
             if io.exists(path):
                 cut += int((read_part(path).schema.metadata or {}).get(b"cut", 0))
+                of_parts.append(io.sha256_of(path))
                 continue
             vectors, cut_here = embedder.embed(
                 [row.text for row in part], further(report, start, texts)
@@ -299,16 +308,13 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
             table = table_of(part, vectors, bool(job.id_column))
             table = table.replace_schema_metadata({"cut": str(cut_here)})
             content = pa.BufferOutputStream()
-            pq.write_table(
-                table,
-                content,
-                use_dictionary=["file"],
-                compression="zstd",
-                write_page_checksum=True,
-            )
-            io.write_bytes(path, content.getvalue().to_pybytes())
+            pq.write_table(table, content, use_dictionary=["file"], compression="zstd")
+            data = content.getvalue().to_pybytes()
+            io.write_bytes(path, data)
+            of_parts.append(hashlib.sha256(data).hexdigest())
             cut += cut_here
-        folder.write_json(INFO_FILE, {"texts": texts, "cut": cut, "width": width} | identity)
+        found = {"texts": texts, "cut": cut, "width": width, "sha256": of_parts}
+        folder.write_json(INFO_FILE, found | identity)
     return Embedded(texts, cut, width, longest)
 
 

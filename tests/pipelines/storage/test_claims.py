@@ -42,9 +42,10 @@ def test_finished(check):
     assert check({"_SUCCESS": serialize_job(JOB), "part-0": b""}) is True
 
 
-def test_finished_wins_over_unfinished(check):
+def test_finished_wins_over_unfinished(check, tmp_path):
     """A job that stopped between writing the one and deleting the other."""
     assert check({"_SUCCESS": serialize_job(JOB), "_UNFINISHED": serialize_job(JOB)}) is True
+    assert [path.name for path in tmp_path.iterdir()] == ["_SUCCESS"]
 
 
 @pytest.mark.parametrize("files", [{"thesis.tex": b""}, {"part-0": b"", "_tmp-0-part": b""}])

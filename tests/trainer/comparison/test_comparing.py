@@ -56,6 +56,13 @@ def runs(tmp_path):
     ]
 
 
+def test_a_training_that_was_changed_is_refused(runs):
+    marker = json.dumps(SETTINGS | {"optimizer": {"learning_rate": 1e-4}})
+    pathlib.Path(runs[0], "_SUCCESS").write_text(marker)
+    with pytest.raises(InputError, match="was changed after"):
+        compare(runs)
+
+
 def test_what_differs_and_the_results(runs, tmp_path):
     found = compare(runs)
     assert found.names == ["a/encoder", "b/encoder"]

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beambert.cli import run
+from beambert.errors import InputError
 from beambert.trainer.embedding import writing
 from beambert.trainer.embedding.embedder import Embedder, embed
 
@@ -74,6 +75,30 @@ def test_a_killed_command_goes_on(tmp_path, monkeypatch, capsys):
     assert len(asked) == 4 and "nothing to do" in capsys.readouterr().out
     assert command(tmp_path, f"--input={texts}", "--pooling=cls") == 2
     assert '--pooling there "mean", here "cls"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["part-00000.parquet", "_info.json"])
+def test_a_changed_bit_is_refused_or_changes_nothing(tmp_path, name):
+    (tmp_path / "a.txt").write_text("a river\na b\n")
+    assert command(tmp_path, f"--input={tmp_path}/a.txt") == 0
+    path = tmp_path / "out" / name
+    content, refused = path.read_bytes(), 0
+
+    def read():
+        folder = writing.open_embeddings(str(path.parent))
+        about = {key: value for key, value in folder.info.items() if key != "cut"}
+        return about, [(rows.to_pydict(), all_NH.tolist()) for rows, all_NH in folder.parts()]
+
+    expected = read()
+    for position in range(0, len(content), 11):
+        changed = bytearray(content)
+        changed[position] ^= 4
+        path.write_bytes(changed)
+        try:
+            assert read() == expected
+        except InputError:
+            refused += 1
+    assert refused > len(content) / 11 / 4
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`beambert index`: what it finds beside a comparison of all vectors, and what it refuses."""
 
+import hashlib
 import json
 import shutil
 
@@ -36,7 +37,9 @@ def write_embeddings(folder, vectors_NH, part=1000, model="0", first=0) -> str:
         flat = pa.array(some.reshape(-1))
         columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, some.shape[1])
         pq.write_table(pa.table(columns), folder / f"part-{number:05d}.parquet")
+    parts = [path.read_bytes() for path in sorted(folder.iterdir())]
     info = {"texts": len(vectors_NH), "width": vectors_NH.shape[1]}
+    info |= {"sha256": [hashlib.sha256(part).hexdigest() for part in parts]}
     (folder / "_info.json").write_text(json.dumps(info | {"model_sha256": model}))
     (folder / "_SUCCESS").write_text("{}")
     return str(folder)
