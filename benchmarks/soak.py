@@ -291,7 +291,9 @@ def graph_without_numbers(content: bytes) -> bytes:
     from tensorflow.core.protobuf import saved_model_pb2
 
     lines = str(saved_model_pb2.SavedModel.FromString(content)).splitlines()
-    return "\n".join(sorted(re.sub(r'_\d+\b|"\d+"', "", line) for line in lines)).encode()
+    return "\n".join(
+        sorted(re.sub(r'(?<=[\w>])[_-]\d+\b|"\d+"', "", line) for line in lines)
+    ).encode()
 
 
 def differences(found: dict[str, str], expected: dict[str, str]) -> list[str]:
