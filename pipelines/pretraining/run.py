@@ -167,9 +167,8 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     output, shards = plan.job.output, plan.layout.total_shards
     total_bytes = sum(file.bytes for file in plan.inputs)
     if works_here(options):
-        with loading():  # their import prints; do it now
-            import beambert.pipelines.records.reading
-            import beambert.pipelines.tokenizers.encoding  # noqa: F401
+        with loading():  # its import prints; do it now
+            import beambert.pipelines.records.reading  # noqa: F401
 
     def delete_spills() -> None:
         io.delete_prefixed(output, spill_prefix(plan.run))

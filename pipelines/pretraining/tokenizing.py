@@ -23,6 +23,13 @@ from beambert.pipelines.running import check_visible
 from beambert.pipelines.text import sentences as segmenters
 from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
+from beambert.pipelines.tokenizers.encoding import (
+    make_corpus_tokenizer,
+    make_offset_tokenizer,
+    part_lengths,
+    running_texts,
+    tokenize_documents,
+)
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -35,11 +42,6 @@ class DocumentTokenizer:
 
     def __init__(self, vocabulary: Vocabulary, options: TextOptions):
         """Builds the tokenizer."""
-        from beambert.pipelines.tokenizers.encoding import (
-            make_corpus_tokenizer,
-            make_offset_tokenizer,
-        )
-
         self._vocabulary = vocabulary
         self._segmenter = options.segmenter
         finds_words = options.segmenter != segmenters.NO_SEGMENTER
@@ -55,8 +57,6 @@ class DocumentTokenizer:
           documents: at least one document in sentences.
           sources: number of the --input of each document; None if they have the same one.
         """
-        from beambert.pipelines.tokenizers.encoding import running_texts, tokenize_documents
-
         vocabulary, begins_word = self._vocabulary, None
         space_before = vocabulary.space_before
         if self._segmenter == segmenters.NO_SEGMENTER:
@@ -74,8 +74,6 @@ class DocumentTokenizer:
 
 def sentence_lengths(pieces: "OffsetPieces", texts: Sequence[Sequence[str]]) -> np.ndarray:
     """Returns the number of tokens of each sentence, int64, see `word_starts`."""
-    from beambert.pipelines.tokenizers.encoding import part_lengths
-
     starts = np.split(pieces.starts, np.cumsum(pieces.lengths)[:-1])
     lengths = [
         length

@@ -5,7 +5,7 @@ Import this where it is needed: numba's import takes half a second.
 
 import itertools
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -181,7 +181,7 @@ class _Characters:
         self.most = 1
         self.add(map(chr, range(128)))
 
-    def add(self, characters: Iterator[str] | set[str]) -> None:
+    def add(self, characters: Iterable[str]) -> None:
         """Looks characters up."""
         several = self.several.tolist()
         for character in characters:

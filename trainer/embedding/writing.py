@@ -159,7 +159,12 @@ class EmbeddingsFolder:
         count, width, number, sums = 0, self.info["width"], 0, iter(self.info["sha256"])
         while count < self.info["texts"]:
             path = f"{self.path}/{PART.format(number)}"
-            table = read_part(path, next(sums, ""))
+            content = io.read_bytes(path)
+            if hashlib.sha256(content).hexdigest() != next(sums, ""):
+                raise InputError(
+                    f"{path}: cannot be read (it was changed); copy it again or make it again"
+                )
+            table = read_part(path, content)
             expected = pa.field(EMBEDDING, pa.list_(pa.float32(), width))
             if expected not in table.schema or not table.num_rows:
                 raise InputError(f"{path}: has no embeddings of {width:,} numbers; make them again")
@@ -174,19 +179,12 @@ class EmbeddingsFolder:
             )
 
 
-def read_part(path: str, sha256: str | None = None) -> pa.Table:
-    """Returns the rows of a Parquet file.
-
-    Args:
-      path: path of the file.
-      sha256: SHA-256 that it must have; None for any.
+def read_part(path: str, content: bytes) -> pa.Table:
+    """Returns the rows of a Parquet file with this content.
 
     Raises:
-      InputError: the file cannot be read, or has another SHA-256.
+      InputError: it cannot be read.
     """
-    content = io.read_bytes(path)
-    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-        raise InputError(f"{path}: cannot be read (it was changed); copy it again or make it again")
     try:
         return pq.read_table(pa.BufferReader(content))
     except (pa.ArrowException, OSError) as error:
@@ -299,20 +297,20 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
             part = list(itertools.islice(rows, PART_TEXTS))
             path = f"{output}/{PART.format(number)}"
             if io.exists(path):
-                cut += int((read_part(path).schema.metadata or {}).get(b"cut", 0))
-                of_parts.append(io.sha256_of(path))
-                continue
-            vectors, cut_here = embedder.embed(
-                [row.text for row in part], further(report, start, texts)
-            )
-            table = table_of(part, vectors, bool(job.id_column))
-            table = table.replace_schema_metadata({"cut": str(cut_here)})
-            content = pa.BufferOutputStream()
-            pq.write_table(table, content, use_dictionary=["file"], compression="zstd")
-            data = content.getvalue().to_pybytes()
-            io.write_bytes(path, data)
+                data = io.read_bytes(path)
+                cut += int((read_part(path, data).schema.metadata or {}).get(b"cut", 0))
+            else:
+                vectors, cut_here = embedder.embed(
+                    [row.text for row in part], further(report, start, texts)
+                )
+                table = table_of(part, vectors, bool(job.id_column))
+                table = table.replace_schema_metadata({"cut": str(cut_here)})
+                content = pa.BufferOutputStream()
+                pq.write_table(table, content, use_dictionary=["file"], compression="zstd")
+                data = content.getvalue().to_pybytes()
+                io.write_bytes(path, data)
+                cut += cut_here
             of_parts.append(hashlib.sha256(data).hexdigest())
-            cut += cut_here
         found = {"texts": texts, "cut": cut, "width": width, "sha256": of_parts}
         folder.write_json(INFO_FILE, found | identity)
     return Embedded(texts, cut, width, longest)

@@ -110,7 +110,7 @@ def jax_devices() -> "Sequence[jax.Device]":
 
 
 def _join_cluster() -> None:
-    """Joins the cluster; what its variables leave out JAX finds where a scheduler has told it."""
+    """Joins the cluster; JAX asks the scheduler for what its variables leave out."""
     import jax
     from jax.experimental import multihost_utils
 

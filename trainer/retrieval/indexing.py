@@ -168,11 +168,8 @@ def bm25_of(documents: Iterable[Sequence[str]]) -> Bm25:
     return Bm25(len(lengths), pa.array(ordered, pa.string()), starts, documents_P, scores_P)
 
 
-# Arrow would take a relative path that begins with ~ for one in the home folder.
-
-
 def new_table(path: str, schema: pa.Schema) -> pa.RecordBatchFileWriter:
-    """Begins a table in a file of Arrow."""
+    """Begins a table in a file of Arrow, which would take "~" for the home folder."""
     return pa.ipc.new_file(io.absolute(path), schema)
 
 
