@@ -41,7 +41,6 @@ from beambert.pipelines.pretraining.shuffle import Received, Shuffle
 from beambert.pipelines.records.statistics import (
     RecordStatistics,
     count_records,
-    restore_ids,
 )
 from beambert.pipelines.text.preparation import KEEP
 from beambert.process import free_bytes, loading
@@ -297,7 +296,7 @@ class WriteShards(beam.DoFn):
                 examples = encode_examples(rows)
                 writer.write(examples)
                 written += len(examples)
-                statistics += count_records(rows, restore_ids(rows), self._ids)
+                statistics += count_records(rows, self._ids)
                 if number == 0:
                     check_encoded(rows, examples.to_pylist(), self._ids)
                 self._instances.inc(len(examples))

@@ -24,7 +24,6 @@ from beambert.pipelines.records.statistics import (
     FEATURES,
     RecordStatistics,
     count_records,
-    restore_ids,
 )
 
 # Number of records of every file that are read back as soon as they are encoded.
@@ -224,7 +223,6 @@ def _well_shaped(table: pa.Table, features: RecordFeatures) -> tuple[dict[str, n
 
 def count_decoded(
     rows: Mapping[str, np.ndarray],
-    restored_NL: np.ndarray,
     faults: Mapping[str, int],
     vocabulary: TokenIds | None,
 ) -> RecordStatistics:
@@ -232,10 +230,9 @@ def count_decoded(
 
     Args:
       rows, faults: results of `decode_rows`.
-      restored_NL: ids before masking, see `statistics.restore_ids`.
       vocabulary: ids of the vocabulary; None leaves out the counts that need them.
     """
-    counted = count_records(rows, restored_NL, vocabulary)
+    counted = count_records(rows, vocabulary)
     return dataclasses.replace(
         counted,
         instances=counted.instances + sum(faults.values()),
@@ -259,11 +256,11 @@ def check_encoded(
       RuntimeError: the statistics differ.
     """
     first = {name: array[:CHECKED_RECORDS] for name, array in rows.items()}
-    expected = count_records(first, restore_ids(first), vocabulary)
+    expected = count_records(first, vocabulary)
     lengths = (first["input_ids"].shape[1], first["masked_lm_ids"].shape[1])
     names = {name: name for name, array in rows.items() if array.shape[1]}
     features = RecordFeatures(names, *lengths)
     read, faults = decode_rows(examples[:CHECKED_RECORDS], features)
-    found = count_decoded(read, restore_ids(read), faults, vocabulary)
+    found = count_decoded(read, faults, vocabulary)
     if found.to_json() != expected.to_json():
         raise RuntimeError("records that were read back differ from what was encoded")

@@ -210,196 +210,53 @@ def restore_ids(rows: Mapping[str, np.ndarray]) -> np.ndarray:
       rows: feature -> [N, L or P or 1], for all of `FEATURES`; records may lack the label.
     """
     restored_NL = rows["input_ids"].copy()
-    position_K, slot_K = _predictions(rows)
-    restored_NL.reshape(-1)[position_K] = rows["masked_lm_ids"].take(slot_K)
+    position_NP, length = rows["masked_lm_positions"], restored_NL.shape[1]
+    is_inside_NP = (position_NP >= 0) & (position_NP < length)
+    row_K, slot_K = np.nonzero((rows["masked_lm_weights"] != 0) & is_inside_NP)
+    restored_NL[row_K, position_NP[row_K, slot_K]] = rows["masked_lm_ids"][row_K, slot_K]
     return restored_NL
 
 
-def _predictions(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the position and the slot of each prediction inside its row, both [K].
-
-    A position is an index into the flattened `input_ids`, a slot one into the flattened labels.
-    """
-    position_NP, length = rows["masked_lm_positions"], rows["input_ids"].shape[1]
-    is_inside_NP = (position_NP >= 0) & (position_NP < length)
-    slot_K = np.flatnonzero((rows["masked_lm_weights"] != 0) & is_inside_NP)
-    row_K = slot_K // max(1, position_NP.shape[1])
-    return row_K * length + position_NP.take(slot_K), slot_K
-
-
-def count_records(
-    rows: Mapping[str, np.ndarray], restored_NL: np.ndarray, vocabulary: TokenIds | None
-) -> RecordStatistics:
+def count_records(rows: Mapping[str, np.ndarray], vocabulary: TokenIds | None) -> RecordStatistics:
     """Counts records that have all features in the right lengths.
 
     Args:
       rows: feature -> [N, L or P or 1], for all of `FEATURES`; any integer type, and float32 for
         the weights. Records may lack the label.
-      restored_NL: ids before masking, see `restore_ids`.
       vocabulary: ids of the vocabulary; None leaves out the counts that need them.
     """
-    ids_NL, label_NP = rows["input_ids"], rows["masked_lm_ids"]
-    (count, length), slots = ids_NL.shape, label_NP.shape[1]
-    empty = RecordStatistics.empty(length, slots)
+    from beambert.pipelines.records.counting import ROW_FAULTS, TOTALS, count_rows
+
+    (count, length), slots = rows["input_ids"].shape, rows["masked_lm_ids"].shape[1]
+    counted = RecordStatistics.empty(length, slots)
     if not count:
-        return empty
-    is_filled_NL = rows["input_mask"] != 0
-    is_b_NL = is_filled_NL & (rows["segment_ids"] != 0)
-    filled_N, b_N = (of_NL.sum(axis=1, dtype=np.int32) for of_NL in (is_filled_NL, is_b_NL))
-    has_label = LABEL_FEATURE in rows
-    if not has_label:
-        b_N = np.zeros_like(b_N)
-    a_N = filled_N - b_N  # [CLS] and [SEP] counted
-    text_N = a_N - 2
-    if not has_label and vocabulary is not None:
-        text_N = text_N - _between_documents(restored_NL, filled_N, vocabulary).sum(axis=1)
-    position_K, slot_K = _predictions(rows)
-    counted = dataclasses.replace(
-        empty,
+        return counted
+    without_label = np.zeros((count, 0), np.int32)
+    features = (rows.get(name, without_label) for name in FEATURES)
+    special, is_reserved = (0, 0, 0, 0, 0), np.zeros(0, bool)
+    if vocabulary is not None:
+        of = vocabulary
+        special = (of.padding, of.classify, of.separate, of.mask, of.unknown)
+        is_reserved = of.is_reserved
+    histograms = (
+        counted.filled,
+        counted.predictions,
+        counted.a_tokens,
+        counted.b_tokens,
+        counted.mask_positions,
+    )
+    totals, faults = count_rows(
+        *map(np.ascontiguousarray, features), special, is_reserved, histograms
+    )
+    found = dict(zip(ROW_FAULTS, faults.tolist(), strict=True))
+    return dataclasses.replace(
+        counted,
         instances=count,
         measured=count,
-        random_next=int((rows[LABEL_FEATURE] == 1).sum()) if has_label else 0,
-        lowest_id=int(label_NP.min(initial=ids_NL.min())),
-        highest_id=int(label_NP.max(initial=ids_NL.max())),
-        filled=np.bincount(filled_N, minlength=length + 1),
-        predictions=np.bincount(
-            np.count_nonzero(rows["masked_lm_weights"], axis=1), minlength=slots + 1
-        ),
-        a_tokens=np.bincount(np.maximum(text_N, 0), minlength=length + 1),
-        b_tokens=np.bincount(np.maximum(b_N - 1, 0), minlength=length + 1),
-        mask_positions=np.bincount(position_K % length, minlength=length),
+        with_vocabulary=count if vocabulary is not None else 0,
+        faults={kind: found[kind] for kind in FAULTS if found.get(kind)},
+        **dict(zip(TOTALS, totals.tolist(), strict=True)),
     )
-    faults = _structure_faults(rows, is_filled_NL, filled_N, a_N)
-    hidden_K, label_K = ids_NL.take(position_K), label_NP.take(slot_K)
-    padding = ids_NL != 0
-    hidden: dict[str, int] = {}
-    if vocabulary is not None:
-        if vocabulary.padding:
-            padding &= ids_NL != vocabulary.padding
-        hidden = _vocabulary_counts(restored_NL, hidden_K, label_K, is_filled_NL, vocabulary)
-        faults |= _vocabulary_faults(rows, restored_NL, filled_N, a_N, vocabulary)
-        if not has_label:
-            faults["positions_special"] |= _predicts_separator(rows, vocabulary)
-    faults["padding"] = _any((padding | (rows["segment_ids"] != 0)) & ~is_filled_NL)
-    found = {kind: int(faults[kind].sum()) for kind in FAULTS if kind in faults}
-    return dataclasses.replace(counted, **hidden, faults={k: n for k, n in found.items() if n})
-
-
-def _any(is_wrong: np.ndarray) -> np.ndarray:
-    """Returns whether each row has a true value, bool [N]; it is fast where none has."""
-    return is_wrong.any(axis=1) if is_wrong.any() else np.zeros(len(is_wrong), bool)
-
-
-def _between_documents(
-    restored_NL: np.ndarray, filled_N: np.ndarray, vocabulary: TokenIds
-) -> np.ndarray:
-    """Returns where records without a label have a [SEP] that is not their last, bool [N, L]."""
-    is_inside_NL = np.arange(restored_NL.shape[1])[None] < filled_N[:, None] - 1
-    return (restored_NL == vocabulary.separate) & is_inside_NL
-
-
-def _predicts_separator(rows: Mapping[str, np.ndarray], vocabulary: TokenIds) -> np.ndarray:
-    """Returns whether each record predicts a [SEP], bool [N]."""
-    is_separator_NP = rows["masked_lm_ids"] == vocabulary.separate
-    return (is_separator_NP & (rows["masked_lm_weights"] != 0)).any(axis=1)
-
-
-def _structure_faults(
-    rows: Mapping[str, np.ndarray],
-    is_filled_NL: np.ndarray,
-    filled_N: np.ndarray,
-    a_N: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """Returns kind of fault -> bool [N], for the faults that show without a vocabulary."""
-    position_L = np.arange(is_filled_NL.shape[1], dtype=np.int32)[None]
-    should_fill_NL = position_L < filled_N[:, None]
-    should_b_NL = should_fill_NL & (position_L >= a_N[:, None])
-    weight_NP, position_NP = rows["masked_lm_weights"], rows["masked_lm_positions"]
-    is_used_NP = weight_NP != 0
-    used_N = np.count_nonzero(is_used_NP, axis=1)
-    should_use_NP = np.arange(weight_NP.shape[1])[None] < used_N[:, None]
-    descends_NP = (position_NP[:, 1:] <= position_NP[:, :-1]) & is_used_NP[:, 1:]
-    is_outside_NP = (position_NP < 0) | (position_NP >= filled_N[:, None])
-    is_special_NP = (
-        (position_NP == 0)
-        | (position_NP == a_N[:, None] - 1)
-        | (position_NP == filled_N[:, None] - 1)
-    )
-    wrong_segment_NL = is_filled_NL & (rows["segment_ids"] != should_b_NL)
-    wrong_segment_N = _any(wrong_segment_NL)
-    wrong_label_N = np.zeros_like(wrong_segment_N)
-    if LABEL_FEATURE in rows:
-        wrong_segment_N |= (a_N == 0) | (a_N == filled_N)
-        label_N = rows[LABEL_FEATURE][:, 0]
-        wrong_label_N = (label_N != 0) & (label_N != 1)
-    return {
-        "input_mask": _any(rows["input_mask"] != should_fill_NL) | (filled_N == 0),
-        "segment_ids": wrong_segment_N,
-        "weights": _any(weight_NP != should_use_NP),
-        "unused_predictions": _any(
-            ((position_NP != 0) | (rows["masked_lm_ids"] != 0)) & ~is_used_NP
-        ),
-        "positions_order": _any(descends_NP),
-        "positions_outside": _any(is_outside_NP & is_used_NP),
-        "positions_special": _any(is_special_NP & is_used_NP),
-        "labels": wrong_label_N,
-    }
-
-
-def _vocabulary_faults(
-    rows: Mapping[str, np.ndarray],
-    restored_NL: np.ndarray,
-    filled_N: np.ndarray,
-    a_N: np.ndarray,
-    vocabulary: TokenIds,
-) -> dict[str, np.ndarray]:
-    """Returns kind of fault -> bool [N], for the faults that only a vocabulary shows."""
-    row_N = np.arange(len(restored_NL))
-    is_separator_NL = restored_NL == vocabulary.separate
-    if LABEL_FEATURE in rows:
-        wrong_separators_N = is_separator_NL.sum(axis=1, dtype=np.int32) != 2
-    else:
-        # A record without a label is all A. None of its documents is without a token.
-        follows_NL = is_separator_NL[:, :-1] | (np.arange(restored_NL.shape[1] - 1) == 0)
-        wrong_separators_N = _any(is_separator_NL[:, 1:] & follows_NL)
-    has_masks = rows["masked_lm_ids"].shape[1] > 0
-    no_fault_N = np.zeros(len(restored_NL), bool)
-    return {
-        "text": no_fault_N if has_masks else _any(restored_NL == vocabulary.mask),
-        "classify_first": rows["input_ids"][:, 0] != vocabulary.classify,
-        "separators": wrong_separators_N
-        | ~is_separator_NL[row_N, a_N - 1]
-        | ~is_separator_NL[row_N, filled_N - 1],
-        "ids": _beyond(rows["input_ids"], vocabulary) | _beyond(rows["masked_lm_ids"], vocabulary),
-    }
-
-
-def _beyond(ids_NS: np.ndarray, vocabulary: TokenIds) -> np.ndarray:
-    """Returns whether each row has an id that the vocabulary lacks, bool [N]."""
-    if ids_NS.min(initial=0) >= 0 and ids_NS.max(initial=0) < len(vocabulary.is_reserved):
-        return np.zeros(len(ids_NS), bool)
-    return ((ids_NS < 0) | (ids_NS >= len(vocabulary.is_reserved))).any(axis=1)
-
-
-def _vocabulary_counts(
-    restored_NL: np.ndarray,
-    hidden_K: np.ndarray,
-    label_K: np.ndarray,
-    is_filled_NL: np.ndarray,
-    vocabulary: TokenIds,
-) -> dict[str, int]:
-    is_same_K = hidden_K == label_K
-    is_mask_K = ~is_same_K & (hidden_K == vocabulary.mask)
-    other_K = hidden_K[~is_same_K & ~is_mask_K]
-    other_K = other_K[(other_K >= 0) & (other_K < len(vocabulary.is_reserved))]
-    return {
-        "with_vocabulary": len(restored_NL),
-        "hidden_as_mask": int(np.count_nonzero(is_mask_K)),
-        "hidden_as_same": int(np.count_nonzero(is_same_K)),
-        "hidden_as_other": int(np.count_nonzero(~is_same_K & ~is_mask_K)),
-        "reserved_replacements": int(vocabulary.is_reserved[other_K].sum()),
-        "unknown_tokens": int(np.count_nonzero((restored_NL == vocabulary.unknown) & is_filled_NL)),
-    }
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

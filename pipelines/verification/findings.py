@@ -148,7 +148,7 @@ def examine_file(
                 if features is not None:
                     rows, faults = decode_rows(records, features)
                     restored = restore_ids(rows)
-                    statistics += count_decoded(rows, restored, faults, vocabulary)
+                    statistics += count_decoded(rows, faults, vocabulary)
                     repeats.append(count_hashes(rows, restored, limit))
                     hashes = hash_records(rows, restored)
                     sample = merge_samples((sample, sample_rows(rows, hashes, path, count + 1)))

@@ -89,7 +89,7 @@ def count(*records, vocabulary=IDS, limit=None):
     features = find_features(serialized[0], "a file")
     rows, faults = decode_rows(serialized, features)
     restored = restore_ids(rows)
-    counted = count_decoded(rows, restored, faults, vocabulary)
+    counted = count_decoded(rows, faults, vocabulary)
     return counted, {} if limit is None else count_hashes(rows, restored, limit)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from support.pair_corpora import corpora, exact
 
 from beambert.pipelines.pretraining import kernels, pairs
-from beambert.pipelines.records import encoding
+from beambert.pipelines.records import counting, encoding
 
 
 def test_draws_are_those_of_random():
@@ -89,3 +89,19 @@ def test_records_of_the_plain_functions():
     with plain(encoding):
         assert encoding.encode_examples(rows) == examples
         assert np.array_equal(encoding._frame(data, ends, encoding._TABLES), frames)
+
+
+@pytest.mark.parametrize("label", [True, False])
+def test_counts_of_the_plain_functions(label):
+    """Rows at random, so that every kind of fault occurs."""
+    draw = np.random.default_rng(2)
+    features = [draw.integers(-1, 9, (99, 6), np.int32), *draw.integers(0, 2, (2, 99, 6))]
+    features += [*draw.integers(-1, 7, (2, 99, 3)), draw.integers(0, 2, (99, 3)).astype(np.float32)]
+    features.append(draw.integers(0, 3, (99, 1))[:, : int(label)])
+    found = []
+    for count in (counting.count_rows, counting.count_rows.py_func):
+        histograms = tuple(np.zeros(size, np.int64) for size in (7, 4, 7, 7, 6))
+        result = count(*features, (0, 1, 2, 3, 4), np.arange(8) < 5, histograms)
+        found.append([each.tolist() for each in (*result, *histograms)])
+    assert found[0] == found[1]
+    assert all(found[0][1][:11])

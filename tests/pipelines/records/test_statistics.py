@@ -75,7 +75,7 @@ def golden_ids(golden):
 def statistics_of_original(ids):
     features = find_features(read(ORIGINAL)[0], "a file")
     rows, _ = decode_rows(read(ORIGINAL), features)
-    return count_records(rows, restore_ids(rows), ids)
+    return count_records(rows, ids)
 
 
 def test_what_was_encoded_is_read_back(golden_ids):
@@ -110,7 +110,7 @@ class TestCounts:
         features = find_features(read(ORIGINAL)[0], "a file")
         rows, _ = decode_rows(read(ORIGINAL), features)
         small = {n: v.astype(np.int32) if v.dtype == np.int64 else v for n, v in rows.items()}
-        found = count_records(small, restore_ids(small), golden_ids)
+        found = count_records(small, golden_ids)
         assert found.to_json() == statistics_of_original(golden_ids).to_json()
 
     def test_one_record_by_hand(self):
