@@ -20,6 +20,7 @@ import argparse
 import dataclasses
 import math
 import os
+import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -65,6 +66,8 @@ class Setting:
             raise InputError(f"{name}={value}: must be one of {', '.join(map(str, self.choices))}")
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"{name}={value}: must be a number, such as 0.5")
+        if isinstance(value, int) and abs(value) > sys.maxsize:
+            raise InputError(f"{name}={value}: must have at most 18 digits")
         limits = (
             ("at least", self.minimum, lambda least: value >= least),
             ("more than", self.above, lambda bound: value > bound),

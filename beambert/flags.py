@@ -15,8 +15,8 @@ from beambert.errors import InputError
 SIMILAR, LESS_SIMILAR = 0.75, 0.6
 # A path whose scheme has lost a slash would be a folder on this machine.
 _ONE_SLASH = re.compile(r"(gs|s3|hdfs):/(?!/)")
-# Metavars of files and folders, and the last words of their flags' names. An empty one is mostly a
-# variable of the shell that is not set.
+# Metavars of files and folders, and the last words of their flags' names. An empty one, or a slash
+# alone, is mostly a variable of the shell that is not set.
 _OF_PATHS = ("DIR", "FILE", "PATH")
 # Part of argparse's message about required flags.
 _MISSING = "the following arguments are required"
@@ -120,9 +120,12 @@ class FlagParser(argparse.ArgumentParser):
         }
         for name, value in vars(flags).items():
             for path in value if isinstance(value, list) else [value]:
-                if path == "" and name in of_paths:
-                    raise InputError(f"--{name}=: is empty; give a path")
-                if isinstance(path, str) and (scheme := _ONE_SLASH.match(path)):
+                if not isinstance(path, str):
+                    continue
+                if name in of_paths and not path.strip("/"):
+                    what = "is the root" if path else "is empty"
+                    raise InputError(f"--{name}={path}: {what}; give a path")
+                if scheme := _ONE_SLASH.match(path):
                     raise InputError(f"--{name}={path}: lacks a slash; write {scheme[1]}://")
         return flags, others
 

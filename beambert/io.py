@@ -10,6 +10,7 @@ why. Importing this module loads no client.
 import contextlib
 import dataclasses
 import datetime
+import errno
 import glob
 import hashlib
 import io
@@ -36,6 +37,7 @@ LOCK_PREFIX = f"{TEMPORARY_PREFIX}lock"
 UNFINISHED_FILE = "_UNFINISHED"
 # Remedies for a folder that is missing.
 CHECK, FINETUNE = "check the path", "name a folder that `beambert finetune` finished"
+_CORRECT = "correct that and give the same command again"
 # The files that describe models and data are far smaller than this.
 MOST_BYTES = 1 << 28
 _BYTES_AT_A_TIME = 1 << 24
@@ -159,9 +161,9 @@ def refusal(name: str, done: str, reason: str, remedy: str = "") -> InputError:
       name: file or folder as messages name it, see `named`.
       done: participle of the operation: "read", "written", …
       reason: message of the storage.
-      remedy: advice to the user; "" if the reason says enough.
+      remedy: advice to the user; "" for a general one.
     """
-    return InputError(f"{name}: cannot be {done} ({reason})" + (remedy and f"; {remedy}"))
+    return InputError(f"{name}: cannot be {done} ({reason}); {remedy or _CORRECT}")
 
 
 def storage_errors() -> tuple[type[Exception], ...]:
@@ -237,7 +239,9 @@ class _Local:
     def info(self, path: str) -> FileInfo | None:
         try:
             found = os.stat(path)
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                raise
             return None
         return FileInfo(path, found.st_size, found.st_mtime, os.path.isdir(path))
 
@@ -247,7 +251,7 @@ class _Local:
         found = []
         for name in os.listdir(path):
             inner = os.path.join(path, name)
-            found.append(self.info(inner) or FileInfo(inner))  # a link to nothing
+            found.append(self.info(inner) or FileInfo(inner))  # a link to nothing or itself
         return found
 
     def glob(self, pattern: str) -> list[FileInfo]:
@@ -350,7 +354,10 @@ class _GoogleStorage(_Remote):
                 client = storage.Client.create_anonymous_client()
             self._of_thread.client = client
         bucket, _, name = path.removeprefix("gs://").partition("/")
-        return self._of_thread.client.bucket(bucket), name
+        try:
+            return self._of_thread.client.bucket(bucket), name
+        except (ValueError, IndexError) as error:  # the second for an empty name
+            raise OSError(errno.EINVAL, f"{bucket!r} is no bucket's name") from error
 
     def _blob(self, path: str) -> Any:
         bucket, name = self._bucket(path)
@@ -1044,14 +1051,14 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
 def create(
     path: str,
     name: str | None = None,
-    remedy: str = "correct that or choose another folder, then run the same command again",
+    remedy: str = "",
 ) -> Iterator[BinaryIO]:
     """Opens a new file for writing, and deletes it on any failure.
 
     Args:
       path: path of the file; the folders above it are made.
       name: name of the file in messages (default: its path).
-      remedy: what to do, in messages.
+      remedy: what to do, in messages; "" for a general advice.
 
     Raises:
       InputError: the file cannot be written, for example because the disk is full.
@@ -1173,7 +1180,7 @@ def move(source: str, target: str) -> None:
                 _file_system(source).move(source, target)
                 return
             except OSError as error:
-                if getattr(error, "errno", None) != 18:  # EXDEV: on another local file system
+                if error.errno != errno.EXDEV:
                     raise
         copy(source, target)
         delete(source)

@@ -146,7 +146,7 @@ _OF_TOML: dict[Any, tuple[Any, str]] = {
 
 
 def check_keys(kind: type, found: Mapping[str, Any], needed: Collection[str]) -> None:
-    """Raises an error unless a TOML table has the keys of a dataclass, with values of their types.
+    """Raises an error unless a table has the keys of a dataclass, with values of their types.
 
     Of a string instead of a list, each letter would be a value.
 
@@ -172,10 +172,14 @@ def check_keys(kind: type, found: Mapping[str, Any], needed: Collection[str]) ->
 def _fault(kind: Any, value: Any) -> str:
     """Returns what a value must be; "" if it is that."""
     if type(None) in typing.get_args(kind):
+        if value is None:
+            return ""
         kind = typing.get_args(kind)[0]
     wanted, what = _OF_TOML[typing.get_origin(kind) or kind]
-    is_list_of_others = wanted is list and not all(isinstance(each, str) for each in value)
-    return what if not isinstance(value, wanted) or is_list_of_others else ""
+    is_other = isinstance(value, bool) or not isinstance(value, wanted)
+    if is_other or (wanted is list and not all(isinstance(each, str) for each in value)):
+        return what
+    return ""
 
 
 @dataclasses.dataclass(frozen=True)

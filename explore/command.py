@@ -9,6 +9,7 @@ import http.server
 import ipaddress
 import socket
 import socketserver
+import sys
 import threading
 import urllib.parse
 from collections.abc import Mapping, Sequence
@@ -117,15 +118,14 @@ def is_asked_here(headers: Mapping[str, str], host: str) -> bool:
       headers: headers of the request.
       host: address that the server listens on.
     """
-    asked = headers.get("Host", "")
-    name = urllib.parse.urlsplit(f"//{asked}").hostname or ""
+    asked, origin = headers.get("Host", ""), headers.get("Origin")
     try:
-        ipaddress.ip_address(name)
-    except ValueError:
+        name = urllib.parse.urlsplit(f"//{asked}").hostname or ""
         if name not in ("localhost", host, socket.gethostname().lower()):
-            return False
-    origin = headers.get("Origin")
-    return origin is None or urllib.parse.urlsplit(origin).netloc == asked
+            ipaddress.ip_address(name)
+        return origin is None or urllib.parse.urlsplit(origin).netloc == asked
+    except ValueError:  # no address
+        return False
 
 
 class PageServer(socketserver.ThreadingTCPServer):
@@ -143,6 +143,11 @@ class PageServer(socketserver.ThreadingTCPServer):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
         self.material, self.host, self.lock = material, host, threading.Lock()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Prints nothing of a browser that has closed its connection."""
+        if not isinstance(sys.exception(), OSError):
+            socketserver.BaseServer.handle_error(self, request, client_address)
 
     @property
     def address(self) -> str:

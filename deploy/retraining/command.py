@@ -27,6 +27,7 @@ from beambert.deploy.retraining.runs import (
     VOCAB,
     Retraining,
     RetrainingRun,
+    RunResult,
     command,
     is_needed,
     vocabulary_command,
@@ -116,16 +117,16 @@ def _publish(config: Retraining, run: RetrainingRun) -> None:
         version = workspace.choose_version(f"{config.workspace}/{SERVING}", run, greatest)
         if not io.exists(f"{config.workspace}/{SERVING}/{version}"):
             _run(SERVING, [*command(SERVING, config, run), f"--version={version}"])
-    result = {
-        "outcome": REFUSED if version is None else PUBLISHED,
-        "version": version,
-        "reasons": reasons.splitlines(),
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-    workspace.write_json(f"{run.path}/{workspace.RESULT_FILE}", result)
+    result = RunResult(
+        outcome=REFUSED if version is None else PUBLISHED,
+        version=version,
+        reasons=tuple(reasons.splitlines()),
+        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+    workspace.write_json(f"{run.path}/{workspace.RESULT_FILE}", dataclasses.asdict(result))
     for step in (ENCODER, CLASSIFIER):  # Later runs go on from the models, not from checkpoints.
         io.delete(f"{run.folder(step)}/{CHECKPOINTS_FOLDER}")
-    print(f"{run.path}: {result['outcome']}: {'; '.join(result['reasons'])}")
+    print(f"{run.path}: {result.outcome}: {'; '.join(result.reasons)}")
     if version is None:
         print(f"the served model is unchanged; see {evaluation}/{REPORT_FILE}")
     else:

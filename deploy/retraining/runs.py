@@ -10,6 +10,7 @@ All functions here are pure. A workspace is a folder, local or on gs://:
 
 import dataclasses
 import hashlib
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,12 +39,18 @@ STEPS = (RECORDS, ENCODER, CLASSIFIER, BASELINE, EVALUATION, SERVING)
 # or that would keep it from its end.
 SECTIONS = {
     "data": frozenset(
-        {"input", "since", "leave_out", "vocab_file", "tokenizer", "output", "dry_run", "job_name"}
+        {
+            *("input", "since", "leave_out", "vocab_file", "tokenizer", "output"),
+            *("dry_run", "job_name", "help"),
+        }
     ),
     "pretrain": frozenset({"data", "long_data", "model_dir", "checkpoint_dir", "dry_run"}),
     "finetune": frozenset({"init", "model_dir", "checkpoint_dir"}),
     "evaluate": frozenset(
-        {"task", "data_dir", "model", "output", "metric", "threshold", "baseline", "exit_status"}
+        {
+            *("task", "data_dir", "model", "output", "metric", "threshold", "baseline"),
+            *("exit_status", "help"),
+        }
     ),
 }
 # The section that may stand in the place of the key vocab_file.
@@ -118,6 +125,10 @@ class Retraining:
             config = cls(**found | lists | {"workspace": found["workspace"].rstrip("/")})
             if not (config.input or config.sources):
                 raise InputError("neither input nor data.source names the text; give one of them")
+            if not config.workspace:
+                raise InputError(f'workspace = "{found["workspace"]}": must be a folder of its own')
+            if not 0 <= config.settle_minutes < math.inf:
+                raise InputError(f"settle_minutes = {config.settle_minutes}: must be at least 0")
         except InputError as error:
             raise InputError(f"--config={path}: {error}") from error
         return config
@@ -147,12 +158,12 @@ def _check_section(section: str, flags: Flags) -> None:
         if flag is None and section not in BEAM_SECTIONS:
             raise InputError(f"{section}.{name}: is no flag of beambert {section}; leave it out")
         if isinstance(value, dict):
-            raise InputError(f"{section}.{name}: must not be a table")
+            raise InputError(f"{section}.{name}: must not be a table; give one value")
         takes_list = flag is None or flag.takes_several or flag.is_repeatable
         if isinstance(value, list) and not takes_list:
             raise InputError(f"{section}.{name}: must be one value, not a list")
     if section == "finetune" and not {"task", "data_dir"} <= set(flags):
-        raise InputError(f"{section}: needs task and data_dir")
+        raise InputError(f"{section}: needs task and data_dir; give both")
     lengths = str(flags.get("max_seq_length", "")).split(",")
     is_pair = len(lengths) == 2 and all(length.strip().isdecimal() for length in lengths)
     if section == "data" and len(lengths) > 1 and not is_pair:
@@ -201,15 +212,22 @@ class RetrainingRun:
         """Returns the folder of a step's result."""
         return f"{self.path}/{step}"
 
-    @classmethod
-    def from_fields(cls, found: Mapping[str, Any]) -> "RetrainingRun":
-        """Returns the run with the fields of a run.json.
 
-        Raises:
-          ValueError, KeyError, TypeError: the fields are not those of a run.
-        """
-        lists = {name: tuple(found.get(name, ())) for name in ("records", "since", "left_out")}
-        return cls(**found | lists)
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """The end of a run, the content of its result.json.
+
+    Attributes:
+      outcome: PUBLISHED, REFUSED or WITHDRAWN.
+      version: number of the version that the run has published; None if it was refused.
+      reasons: those of the evaluation.
+      finished: time of the end, by ISO 8601.
+    """
+
+    outcome: str
+    version: int | None
+    reasons: tuple[str, ...] = ()
+    finished: str = ""
 
 
 def next_run(
@@ -258,7 +276,7 @@ def record_folders(config: Retraining, run_path: str) -> tuple[str, ...]:
     lengths = str(config.data.get("max_seq_length", "")).split(",")
     if len(lengths) == 1:
         return (records,)
-    return tuple(f"{records}/{length}" for length in sorted(lengths, key=int))
+    return tuple(f"{records}/{length}" for length in sorted(map(int, lengths)))
 
 
 def markers(step: str, run: RetrainingRun) -> tuple[tuple[str, ...], ...]:

@@ -2,8 +2,9 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from beambert import io
 from beambert.console import counted
@@ -14,8 +15,10 @@ from beambert.deploy.retraining.runs import (
     WITHDRAWN,
     Retraining,
     RetrainingRun,
+    RunResult,
     markers,
 )
+from beambert.deploy.settings import check_keys
 from beambert.errors import InputError
 from beambert.io import exists, read_text
 from beambert.model_files import GRAPH_FILE
@@ -23,6 +26,7 @@ from beambert.model_files import GRAPH_FILE
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
 VERSION_FILE = "version.json"
+Content = TypeVar("Content", RetrainingRun, RunResult)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,15 +77,20 @@ def read_history(workspace: str) -> History:
         path = f"{runs}/{number:06d}"
         result, run = f"{path}/{RESULT_FILE}", f"{path}/{RUN_FILE}"
         if exists(result):
-            found = read_json(result)
-            is_published, version = found["outcome"] == PUBLISHED, found["version"] or 0
+            found = read_as(RunResult, result)
+            is_published, version = found.outcome == PUBLISHED, found.version or 0
             greatest = max(greatest, version)
             is_served = is_published and version <= served
             is_gone |= is_published
             newest = max(newest, version) if is_served else newest
             (published if is_served else refused).append(path)
         elif exists(run):
-            unfinished = RetrainingRun.from_fields(read_json(run))
+            unfinished = read_as(RetrainingRun, run)
+            # Of a copy of a workspace, what it names would be that of the other.
+            if io.absolute(unfinished.path) != io.absolute(path):
+                raise InputError(
+                    f"{run}: is of {unfinished.path}; delete {path}, and the run begins anew"
+                )
     if is_gone and not served:
         raise InputError(
             f"{serving}: has no version, but runs have published some; put the version to serve "
@@ -138,12 +147,14 @@ def choose_version(serving: str, run: RetrainingRun, greatest: int = 0) -> int:
     file = f"{run.path}/{VERSION_FILE}"
     if not exists(file):
         write_json(file, max([greatest, *_numbers_in(serving)]) + 1)
-    version = read_json(file)
+    version = read_text(file).strip()
+    if not re.fullmatch("[1-9][0-9]{0,17}", version):
+        raise InputError(f"{file}: is damaged (it has no number); delete it")
     # On gs:// a version appears file by file. One that was interrupted in that is made again.
     made = f"{serving}/{version}"
     if exists(made) and not exists(f"{made}/{GRAPH_FILE}"):
         io.delete(made)
-    return version
+    return int(version)
 
 
 def withdraw(workspace: str, first: Callable[[int], None]) -> tuple[str, int, int]:
@@ -172,11 +183,12 @@ def withdraw(workspace: str, first: Callable[[int], None]) -> tuple[str, int, in
         file = f"{run}/{RESULT_FILE}"
         if not exists(file):
             continue
-        result = read_json(file)
-        if result.get("version") == version:
+        result = read_as(RunResult, file)
+        if result.version == version:
             first(before)
             # It is recorded first, as the version's folder is what a second call begins with.
-            write_json(file, result | {"outcome": WITHDRAWN})
+            withdrawn = dataclasses.replace(result, outcome=WITHDRAWN)
+            write_json(file, dataclasses.asdict(withdrawn))
             io.delete(f"{serving}/{version}")
             return run, version, before
     raise InputError(
@@ -184,18 +196,20 @@ def withdraw(workspace: str, first: Callable[[int], None]) -> tuple[str, int, in
     )
 
 
-def read_json(path: str) -> Any:
-    """Returns the content of a JSON file.
+def read_as(kind: type[Content], path: str) -> Content:
+    """Returns the content of a JSON file of a run as a dataclass.
 
     Raises:
-      InputError: the file cannot be read.
+      InputError: the file cannot be read, or is damaged.
     """
+    remedy = "correct it, or delete the run's folder"
+    found = io.read_object(path, remedy=remedy)
+    fields = dataclasses.fields(kind)
     try:
-        return json.loads(read_text(path))
-    except ValueError as error:
-        raise InputError(
-            f"{path}: is damaged ({error}); correct it, or delete the run's folder"
-        ) from error
+        check_keys(kind, found, [f.name for f in fields if f.default is dataclasses.MISSING])
+    except InputError as error:
+        raise InputError(f"{path}: is damaged ({error}); {remedy}") from error
+    return kind(**{n: tuple(v) if isinstance(v, list) else v for n, v in found.items()})
 
 
 def write_json(path: str, value: Any) -> None:

@@ -255,13 +255,13 @@ def print_status(settings: Settings) -> None:
     """
     from beambert import io
     from beambert.deploy.retraining import workspace
-    from beambert.deploy.retraining.runs import STEPS, is_needed
+    from beambert.deploy.retraining.runs import STEPS, RunResult, is_needed
 
     config = workspace.read_config(in_use(settings).config)
     history = workspace.read_history(config.workspace)
     for path in sorted([*history.published, *history.refused]):
-        result = workspace.read_json(f"{path}/{workspace.RESULT_FILE}")
-        print(f"{path}: {result['outcome']}: {'; '.join(result['reasons'])}")
+        result = workspace.read_as(RunResult, f"{path}/{workspace.RESULT_FILE}")
+        print(f"{path}: {result.outcome}: {'; '.join(result.reasons)}")
     if run := history.open:
         steps = [step for step in STEPS if is_needed(step, run)]
         done = [step for step in steps if workspace.is_done(step, run)]

@@ -5,6 +5,7 @@ lengths, it has a folder for each (`128/`, `512/`). Each of these is a records f
 with TFRecord files, and files that match a pattern, are verified without an info.json.
 """
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -146,14 +147,12 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
     if "://" not in path:
         if not os.path.isdir(path):
             return None
-        # The size is that of a link itself, which may lead nowhere; reading it reports that.
-        sizes = {
-            os.path.relpath(os.path.join(folder, name), path): os.lstat(
-                os.path.join(folder, name)
-            ).st_size
-            for folder, _, names in os.walk(path)
-            for name in names
-        }
+        sizes = {}
+        for folder, _, names in os.walk(path):
+            for file in (os.path.join(folder, name) for name in names):
+                with contextlib.suppress(FileNotFoundError):  # It was deleted meanwhile.
+                    # That of a link itself, which may lead nowhere; reading it reports that.
+                    sizes[os.path.relpath(file, path)] = os.lstat(file).st_size
     elif has_wildcard(path):
         return None
     else:

@@ -46,6 +46,7 @@ def refusal(command: str, *arguments: str) -> str:
         ("verify", ["--input", "y"], "--input: no such flag; give the inputs without a flag"),
         ("pretrain", ["--gpus=2", "--model_dir=y"], "--data: missing, and --gpus=2 is no flag of"),
         ("pretrain", ["--data=a", "--model_dir="], "--model_dir=: is empty; give a path"),
+        ("index", ["--embeddings=a", "--output=//"], "--output=//: is the root; give a path"),
     ],
 )
 def test_a_wrong_flag_is_named_with_the_nearest(command, arguments, message):

@@ -52,6 +52,8 @@ def test_the_case_follows_from_the_vocabulary(tmp_path, word):
         ("127.0.0.1:7860", "http://evil.example", False),
         ("127.0.0.1:7860", "null", False),
         ("", None, False),
+        ("[::1", None, False),
+        ("localhost", "http://[", False),
     ],
 )
 def test_only_requests_for_this_page_are_answered(host, origin, is_here):
@@ -81,6 +83,7 @@ def ask(address: str, **headers: str):
         ("masking?text=", "--text: has no word"),
         ("masking?masked_lm_prob=2", "--masked_lm_prob=2.0: must be more than 0"),
         ("masking?of=", "--of=: no such flag"),
+        (f"records?record={10**20}", "--record=1"),
         ("pairs", "documents gave"),
         ("pairs?label=is+next&pair=2", "Label IsNext"),
         ("records", "Record 1 of part-0"),
@@ -109,6 +112,15 @@ def test_nothing_else_is_served(address, path, headers, status):
     with pytest.raises(urllib.error.HTTPError) as refused:
         ask(address + path, **headers)
     assert refused.value.code == status
+
+
+def test_a_browser_that_closes_its_connection_is_not_spoken_of(capsys):
+    for error, is_printed in ((ConnectionResetError(), False), (ValueError(), True)):
+        try:
+            raise error
+        except type(error):
+            PageServer.handle_error(None, None, None)
+        assert bool(capsys.readouterr().err) == is_printed
 
 
 def test_two_pages_at_once(address):

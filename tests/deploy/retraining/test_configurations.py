@@ -26,6 +26,10 @@ BAD = {
     ("dupe_factor = 1", "dupe_factor = [1, 2]"): "data.dupe_factor: must be one value",
     ("max_seq_length = 32", "max_seq_length = '8,16,32'"): "one length, or a short and a long one",
     ("input =", "# input ="): "neither input nor data.source names",
+    ("[evaluate]", "[evaluate]\nhelp = true"): "evaluate.help: a run has its own",
+    ("workspace =", "workspace = '/' #"): 'workspace = "/": ',
+    ("vocab_file =", "settle_minutes = nan\nvocab_file ="): "settle_minutes = nan: must be",
+    ("vocab_file =", "settle_minutes = true\nvocab_file ="): "settle_minutes = true: must be",
 }
 
 

@@ -197,7 +197,7 @@ def test_records_of_two_lengths(commands, tmp_path):
     corpus.deliver(tmp_path, 1)
     text = corpus.write_config(tmp_path).read_text()
     path = tmp_path / "retrain.toml"
-    path.write_text(text.replace("max_seq_length = 32", 'max_seq_length = "32,16"'))
+    path.write_text(text.replace("max_seq_length = 32", 'max_seq_length = "32, 16"'))
     config = workspace.read_config(str(path))
     commands.kill = "between lengths"
     with pytest.raises(KilledError):

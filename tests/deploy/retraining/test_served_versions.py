@@ -1,5 +1,6 @@
 """The served versions, as runs, a rollback and people's hands change them."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -106,6 +107,40 @@ def test_all_versions_are_gone(tmp_path, config, commands):
     shutil.move(kept, f"{config.workspace}/serving")
     retrain.retrain(config)
     assert sorted(served(config)) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("result.json", "[]"),
+        ("result.json", "{}"),
+        ("result.json", "[" * 100_000),
+        ("result.json", '{"outcome": "published", "version": "2"}'),
+        ("run.json", "3"),
+        ("run.json", '{"path": 1, "new_files": 1, "records": []}'),
+        ("run.json", '{"path": "a", "new_files": 1, "records": "b"}'),
+        ("version.json", "[2]"),
+        ("version.json", '"../../../foreign"'),
+    ],
+)
+def test_a_damaged_file_of_a_run_is_named(tmp_path, config, commands, name, content):
+    (tmp_path / "foreign").mkdir()
+    path = pathlib.Path(config.workspace, "runs/000002", name)
+    path.write_text(content)
+    if name != "result.json":
+        path.with_name("result.json").unlink()
+    with pytest.raises(InputError, match=f"{name}: is damaged"):
+        retrain.retrain(config)
+    assert commands.ran == [] and (tmp_path / "foreign").exists()
+
+
+def test_a_copy_of_a_workspace_does_not_write_into_the_other(tmp_path, config, commands):
+    path = pathlib.Path(config.workspace, "runs/000002/result.json")
+    path.unlink()
+    copy = shutil.copytree(config.workspace, tmp_path / "copy")
+    with pytest.raises(InputError, match="copy/runs/000002/run.json: is of .*; delete .*copy/runs"):
+        retrain.retrain(dataclasses.replace(config, workspace=str(copy)))
+    assert commands.ran == [] and not path.exists()
 
 
 def test_a_rollback_in_a_dry_run_is_refused(tmp_path, config):

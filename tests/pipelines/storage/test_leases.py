@@ -117,5 +117,7 @@ def test_a_request_that_is_repeated_has_succeeded_before(gs, monkeypatch):
 
 
 def test_a_bucket_that_does_not_exist(gs):
-    with pytest.raises(InputError, match="no-such-bucket"), held("gs://no-such-bucket/folder"):
-        pass
+    for name in ("no-such-bucket", "", "-", "_x"):
+        folder = f"gs://{name}/folder"
+        with pytest.raises(InputError, match=f"{folder}/.*: cannot be .*; "), held(folder):
+            pass
