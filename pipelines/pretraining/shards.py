@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import io
 import itertools
 import operator
 from collections import Counter
@@ -270,7 +271,7 @@ class WriteShards(beam.DoFn):
           `FolderCounts.files`, and the counts of each source.
         """
         from beambert.pipelines.records.encoding import RecordWriter, encode_examples
-        from beambert.pipelines.records.reading import check_encoded
+        from beambert.pipelines.records.reading import CHECKED_RECORDS, check_encoded, read_batches
 
         parameters = folder.parameters
         counts = InstanceCounts()
@@ -293,14 +294,15 @@ class WriteShards(beam.DoFn):
                 documents.begins_word,
             )
             for number, rows in enumerate(batches):
-                examples = encode_examples(rows)
+                examples, made = encode_examples(rows), len(rows["input_ids"])
                 writer.write(examples)
-                written += len(examples)
+                written += made
                 statistics += count_records(rows, self._ids)
                 if number == 0:
-                    check_encoded(rows, examples.to_pylist(), self._ids)
-                self._instances.inc(len(examples))
-                self._progress.add(instances=len(examples))
+                    encoded = io.BufferedReader(io.BytesIO(examples))
+                    check_encoded(rows, next(read_batches(encoded, CHECKED_RECORDS)), self._ids)
+                self._instances.inc(made)
+                self._progress.add(instances=made)
             writer.finish()
         return counts, statistics, (name, written, writer.bytes, writer.sha256), records
 

@@ -1,24 +1,27 @@
-"""Feature arrays -> serialized tf.Examples -> the bytes of a TFRecord file."""
+"""Feature arrays -> tf.Examples in TFRecord frames -> the bytes of a file.
+
+A framed record is its length (uint64), the checksum of the length (uint32), the record, and the
+checksum of the record, all little-endian.
+"""
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import BinaryIO
 
 import numpy as np
-import pyarrow as pa
 
 from beambert.pipelines.records.compiled import compiled
 
 # Level 1 makes records a third as large. Level 6 would make them 7 % smaller still, in twice the
 # time.
 GZIP_LEVEL = 1
-# Type of an array of bytes that may have more than 2 GB.
-_BYTES = pa.large_binary()
+# Bytes of a frame before a record and behind it.
+_BEFORE, _BEHIND = 12, 4
 
 
-def encode_examples(rows: Mapping[str, np.ndarray]) -> pa.LargeBinaryArray:
-    """Serializes rows as tf.Examples. The same rows always become the same bytes.
+def encode_examples(rows: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Serializes rows as framed tf.Examples. The same rows always become the same bytes.
 
     The general encoders do not serve here. TensorFlow's is slow, and tfx-bsl's puts the features,
     which are a map, in an order that differs from call to call.
@@ -29,27 +32,30 @@ def encode_examples(rows: Mapping[str, np.ndarray]) -> pa.LargeBinaryArray:
         out; at least one is longer.
 
     Returns:
-      [rows], the serialized tf.Examples; its `to_pylist` returns them as a list.
+      uint8 [bytes], the frames of all rows, end to end.
     """
     features = []
     for name, array in rows.items():
         if not array.shape[1]:
             continue
         is_float = np.issubdtype(array.dtype, np.floating)
-        # Floats are their own bytes.
-        values = np.ascontiguousarray(array, "<f4").view(np.uint8) if is_float else array
-        values = np.ascontiguousarray(values)
-        sizes = np.full(len(array), values.shape[1]) if is_float else _varint_sizes(values)
+        values = np.ascontiguousarray(array, "<f4" if is_float else array.dtype)
+        # Floats are their own bytes, and so are numbers of seven bits.
+        is_bytes = is_float or (values.dtype == np.uint8 and values.max(initial=0) < 0x80)
+        values = values.view(np.uint8) if is_bytes else values
+        sizes = np.full(len(array), values.shape[1]) if is_bytes else _varint_sizes(values)
         key = np.frombuffer(name.encode(), np.uint8)
-        features.append((key, _FLOAT_LIST if is_float else _INT64_LIST, values, sizes))
-    inside = sum(_entry_sizes(len(key), sizes) for key, _, _, sizes in features)
+        kind = _FLOAT_LIST if is_float else _INT64_LIST
+        features.append((key, kind, values, sizes, _put_bytes if is_bytes else _put_varints))
+    inside = sum(_entry_sizes(len(key), sizes) for key, _, _, sizes, _ in features)
     ends = _ends(inside)
-    data, places = np.empty(ends[-1], np.uint8), ends[:-1].copy()
+    data, places = np.empty(ends[-1], np.uint8), ends[:-1] + _BEFORE
     _put_tags(data, places, _FEATURES, inside)
-    for key, kind, values, sizes in features:
+    for key, kind, values, sizes, put in features:
         _put_headers(data, places, key, kind, sizes)
-        (_put_bytes if kind == _FLOAT_LIST else _put_varints)(data, places, values)
-    return _divided(data, ends)
+        put(data, places, values)
+    _close_frames(data, ends, _TABLES)
+    return data
 
 
 # Field numbers of tensorflow/core/example/{example,feature}.proto. All fields have wire type 2, so
@@ -57,12 +63,6 @@ def encode_examples(rows: Mapping[str, np.ndarray]) -> pa.LargeBinaryArray:
 _FEATURES = _FEATURE_ENTRY = _KEY = _VALUES = 1
 _VALUE = 2
 _FLOAT_LIST, _INT64_LIST = 2, 3
-
-
-def _divided(data: np.ndarray, ends: np.ndarray) -> pa.LargeBinaryArray:
-    """Returns bytes as an array without a copy; `ends` is 0 and the end of each element."""
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
-    return pa.LargeBinaryArray.from_buffers(_BYTES, len(ends) - 1, buffers)
 
 
 # The loops over rows.
@@ -110,10 +110,10 @@ def _entry_sizes(key: int, sizes: np.ndarray) -> np.ndarray:
 
 @compiled
 def _ends(inside: np.ndarray) -> np.ndarray:
-    """Returns 0 and the end of each Example, for entries of these sizes together."""
+    """Returns 0 and the end of each frame, for entries of these sizes together."""
     ends = np.zeros(len(inside) + 1, np.int64)
     for row in range(len(inside)):
-        ends[row + 1] = ends[row] + _field_size(inside[row])
+        ends[row + 1] = ends[row] + _BEFORE + _field_size(inside[row]) + _BEHIND
     return ends
 
 
@@ -176,8 +176,10 @@ def _put_bytes(data: np.ndarray, places: np.ndarray, values: np.ndarray) -> None
     """Writes each row's bytes."""
     for row in range(len(values)):
         place = places[row]
-        data[place : place + values.shape[1]] = values[row]
-        places[row] = place + values.shape[1]
+        for value in values[row]:
+            data[place] = value
+            place += 1
+        places[row] = place
 
 
 def _checksum_tables() -> np.ndarray:
@@ -226,34 +228,20 @@ def _put_little_endian(data: np.ndarray, place: int, value: int, size: int) -> N
         data[place + byte] = value >> 8 * byte & 0xFF
 
 
-# Bytes of a frame before a record, its length and that one's checksum, and behind it.
-_BEFORE, _BEHIND = 12, 4
-
-
 @compiled
-def _frame(data: np.ndarray, ends: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """Returns records in their frames, see `RecordWriter`; `ends` is 0 and the end of each."""
-    records = len(ends) - 1
-    framed = np.empty(ends[-1] - ends[0] + records * (_BEFORE + _BEHIND), np.uint8)
-    place = 0
-    for record in range(records):
-        size = ends[record + 1] - ends[record]
-        _put_little_endian(framed, place, size, 8)
-        _put_little_endian(framed, place + 8, _checksum(framed[place : place + 8], tables), 4)
-        place += _BEFORE
-        framed[place : place + size] = data[ends[record] : ends[record + 1]]
-        checksum = _checksum(framed[place : place + size], tables)
-        _put_little_endian(framed, place + size, checksum, 4)
-        place += size + _BEHIND
-    return framed
+def _close_frames(data: np.ndarray, ends: np.ndarray, tables: np.ndarray) -> None:
+    """Writes the lengths and checksums of records; `ends` is 0 and the end of each frame."""
+    for record in range(len(ends) - 1):
+        start, end = ends[record], ends[record + 1] - _BEHIND
+        _put_little_endian(data, start, end - start - _BEFORE, 8)
+        _put_little_endian(data, start + 8, _checksum(data[start : start + 8], tables), 4)
+        _put_little_endian(data, end, _checksum(data[start + _BEFORE : end], tables), 4)
 
 
 class RecordWriter:
-    """Writes records in the TFRecord framing to any open file, and keeps its size and SHA-256.
+    """Writes framed records to any open file, and keeps its size and SHA-256.
 
-    TensorFlow's own writer knows fewer file systems than Beam and cannot hash what it writes. A
-    framed record is its length (uint64), the checksum of the length (uint32), the record, and the
-    checksum of the record, all little-endian.
+    TensorFlow's own writer knows fewer file systems than Beam and cannot hash what it writes.
     """
 
     def __init__(self, file: BinaryIO, compression: str = "none"):
@@ -269,18 +257,9 @@ class RecordWriter:
         self._sha256 = hashlib.sha256()
         self.bytes = 0
 
-    def write(self, records: Iterable[bytes] | pa.LargeBinaryArray) -> None:
-        """Appends records."""
-        if not isinstance(records, pa.LargeBinaryArray):
-            records = pa.array(records, _BYTES)
-        if not len(records):
-            return
-        _, ends, data = (
-            np.frombuffer(buffer or b"", kind)
-            for buffer, kind in zip(records.buffers(), (np.uint8, np.int64, np.uint8), strict=True)
-        )
-        ends = ends[records.offset : records.offset + len(records) + 1]
-        block = memoryview(_frame(data, ends, _TABLES))
+    def write(self, frames: np.ndarray) -> None:
+        """Appends the result of `encode_examples`."""
+        block = memoryview(frames)
         self._append(self._gzip.compress(block) if self._gzip else block)
 
     def finish(self) -> None:

@@ -465,7 +465,7 @@ def test_examples_of_a_task_are_no_records_without_masks():
 def test_encoding_leaves_out_what_has_no_values():
     rows = {name: np.array([values]) for name, values in PAIR.items()}
     empty = {name: np.zeros((1, 0), np.int32) for name in PREDICTION_FEATURES}
-    (mine,), (theirs,) = (encode_examples(each).to_pylist() for each in (rows | empty, rows))
+    mine, theirs = (encode_examples(each).tobytes()[12:-4] for each in (rows | empty, rows))
     assert mine == theirs
     check_encoded(rows | empty, [mine], IDS)
     with pytest.raises(RuntimeError, match="differ"):
