@@ -321,6 +321,10 @@ def assemble(
     return input_ids, input_mask, segment_ids
 
 
+# Number of buckets of keys, and of bits behind those that decide it.
+_BUCKETS, _BUCKET_SHIFT = 256, 24
+
+
 @compiled
 def choose_tokens(keys: np.ndarray, fixed: np.ndarray, wanted: np.ndarray, most: int) -> np.ndarray:
     """Chooses the tokens with the smallest keys: a uniform choice without replacement.
@@ -336,27 +340,32 @@ def choose_tokens(keys: np.ndarray, fixed: np.ndarray, wanted: np.ndarray, most:
     """
     rows, length = keys.shape
     positions = np.full((rows, most), length, np.int64)
-    counts, found = np.empty(256, np.int64), np.empty(length, np.uint32)
+    counts, found = np.empty(_BUCKETS + 1, np.int64), np.empty(length, np.int64)
+    buckets = np.empty(length, np.int64)
     for row in np.flatnonzero(wanted):
-        # The largest chosen key is found among those that share its highest eight bits.
+        # The last bucket is that of fixed tokens, the others follow from a key's highest bits.
         counts[:] = 0
         for place in range(length):
-            counts[keys[row, place] >> 24] += not fixed[row, place]
-        before, bucket = 0, 0
-        while before + counts[bucket] < wanted[row]:
-            before += counts[bucket]
-            bucket += 1
-        inside = 0
+            buckets[place] = _BUCKETS if fixed[row, place] else keys[row, place] >> _BUCKET_SHIFT
+            counts[buckets[place]] += 1
+        last, count = 0, counts[0]
+        while count < wanted[row]:
+            last += 1
+            count += counts[last]
+        # The tokens of the first buckets, without a branch; a few of the last one are too many.
+        count = 0
         for place in range(length):
-            if keys[row, place] >> 24 == bucket and not fixed[row, place]:
-                found[inside] = keys[row, place]
-                inside += 1
-        largest = np.sort(found[:inside])[wanted[row] - before - 1]
-        slot = 0
-        for place in range(length):
-            if keys[row, place] <= largest and not fixed[row, place]:
-                positions[row, slot] = place
-                slot += 1
+            found[count] = place
+            count += buckets[place] <= last
+        while count > wanted[row]:
+            worst = 0
+            for index in range(count):
+                if keys[row, found[index]] > keys[row, found[worst]]:
+                    worst = index
+            count -= 1
+            for index in range(worst, count):
+                found[index] = found[index + 1]
+        positions[row, :count] = found[:count]
     return positions
 
 
