@@ -174,7 +174,6 @@ def main() -> int:
     It ends the process on signals, and soon after it returns; see `process`.
     """
     process.install()
-    process.keep_freed_memory()
     status: object = 1
     try:
         status = run(sys.argv[1:])

@@ -42,9 +42,13 @@ _TEMPORARY_PREFIX = "beambert-run-"
 _SECONDS_TO_LOCK = 60.0
 # Errors of a disk without space, of a user who has used up his share, or of `ulimit -f`.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# Variables of malloc in glibc, and options of mallopt(3): no array is mapped, and of what is freed
-# all is kept but the end beyond 2 GB.
-_KEEPING_MEMORY = {"MALLOC_MMAP_MAX_": (-4, 0), "MALLOC_TRIM_THRESHOLD_": (-1, 2**31 - 1)}
+# Variables of malloc in glibc, and options of mallopt(3): no array is mapped, of what is freed all
+# is kept but the end beyond 2 GB, and the threads share it.
+_KEEPING_MEMORY = {
+    "MALLOC_MMAP_MAX_": (-4, 0),
+    "MALLOC_TRIM_THRESHOLD_": (-1, 2**31 - 1),
+    "MALLOC_ARENA_MAX": (-8, 1),
+}
 # Keras and the client of BigQuery import these where they are installed. Each takes half a second,
 # and no command uses them through those two. What draws imports matplotlib later.
 _NOT_USED = ("matplotlib", "IPython")
@@ -72,13 +76,14 @@ class _Ending:
 
 
 def install() -> None:
-    """Lets the signals end this process as this module describes; once is enough.
+    """Lets the signals end this process as this module describes, and malloc keep freed memory.
 
-    Call it in the main thread of a process that runs a command. A signal that the process ignores,
-    as one in the background of a shell does, or behind `nohup`, stays ignored.
+    Once is enough. Call it in the main thread of a process that runs a command. A signal that the
+    process ignores, as one in the background of a shell does, or behind `nohup`, stays ignored.
     """
     if _Ending.stderr >= 0:
         return
+    keep_freed_memory()  # before the first thread, which would get memory of its own
     _open_closed_streams()
     sys.stdout, sys.stderr = _Printed(sys.stdout), _Printed(sys.stderr)
     _Ending.stderr = os.dup(2)
