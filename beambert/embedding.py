@@ -91,8 +91,9 @@ class EmbeddingJob(EngineSettings):
         Raises:
           InputError: it cannot be read, or has not as many positions.
         """
-        choose_engine(self)
-        from beambert.trainer.embedding.embedder import open_embedder, with_settings
+        with loading():
+            choose_engine(self)
+            from beambert.trainer.embedding.embedder import open_embedder, with_settings
 
         return with_settings(
             open_embedder(self.model),
@@ -148,7 +149,6 @@ def main(argv: Sequence[str]) -> None:
     check_weights(job.model, "--model")
     # TensorFlow, whose import takes seconds, comes after the flags.
     with loading():
-        choose_engine(job)
         from beambert.trainer.embedding.writing import embed_files
     found = embed_files(job)
     output = job.output.rstrip("/")

@@ -6,19 +6,23 @@ import unicodedata
 # Greatest numbers of characters that a message keeps of its beginning, which names the file or
 # flag, and of its end, which says what to do. A file's first line can be as long as the file.
 _BEGINNING, _END = 2000, 800
+# Classes of the characters that embed, override or isolate a direction of text.
+_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def one_line(text: str) -> str:
-    """Returns a text with its control characters written out, as a file's name may have some.
+    """Returns a text with the characters written out that a terminal would obey.
 
-    A terminal would obey them, and a line feed would make two messages of one.
+    A file's name may have some, and a line feed would make two messages of one.
     """
     return "".join(c if c.isprintable() or c == " " else _written_out(c) for c in text)
 
 
 def _written_out(character: str) -> str:
-    # A surrogate stands for a byte of the command line. A space of another width is harmless.
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+    # A surrogate stands for a byte of the command line. Joiners belong to Persian and Hindi words,
+    # and to emoji; what changes the direction of the text around it would show another text.
+    turns = unicodedata.bidirectional(character) in _TURNING
+    if turns or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
         return character.encode("unicode_escape").decode()
     return character
 

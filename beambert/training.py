@@ -65,7 +65,7 @@ JOURNAL_FILE = "steps.json"
 PAIRS, WORDS, PAPER = "pairs", "words", "paper"
 LEAST_BYTES, FEW_BYTES = 100_000, 5_000_000  # Less text is refused, or has a small vocabulary.
 # Seconds of training that a budget must leave, and the greatest share of it for everything else.
-LEAST_SECONDS, MOST_BESIDE = 60.0, 0.5
+LEAST_SECONDS, MOST_BESIDE = 120.0, 0.5
 # Seconds of two cores: to start a command, and per MB of text to learn a vocabulary, to read, and
 # for each pass of two lengths.
 START, VOCABULARY_A_MB, READING_A_MB, PASS_A_MB = 8.0, 0.35, 0.07, 0.05
@@ -264,6 +264,7 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
     text = look(job)
     made = plan(job, text.bytes)
     print("\n".join([*text.lines(), *describe(job, made)]), flush=True)
+    print("the steps are commands; flags that their lines name are those of the command alone")
     *before, pretrain = commands(job, made)
     if dry_run:
         pretrain = Step(pretrain.name, (*pretrain.arguments, f"--budget={made.training:.0f}s"))

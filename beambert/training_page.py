@@ -137,7 +137,7 @@ def make_page(job: TrainJob, text: Text, steps: Mapping[str, Mapping[str, Any]])
     path = f"{job.output}/encoder"
     records, encoder = _longest_records(job.output), open_encoder(path)
     cards = [
-        *_encoder_cards(_read(f"{path}/{RESULTS_FILE}")),
+        *_encoder_cards(_read(f"{path}/{RESULTS_FILE}"), records),
         *([_task_card(job)] if job.task_data else []),
         Card(duration(sum(step["seconds"] for step in steps.values())), "for all steps"),
     ]
@@ -171,11 +171,12 @@ def _longest_records(output: str) -> str:
     return f"{output}/records/{max(lengths, key=int)}" if lengths else f"{output}/records"
 
 
-def _encoder_cards(results: Mapping[str, float]) -> list[Card]:
+def _encoder_cards(results: Mapping[str, float], records: str) -> list[Card]:
     always = f"always the most common one: {results['commonest_token_accuracy']:.1%}"
     masked = Card(f"{results['masked_lm_accuracy']:.1%}", "of hidden pieces are predicted", always)
+    share = read_records(f"{records}/{EVAL_FOLDER}").info.counts.get("is_next_share", 0.0)
     return [masked] + [
-        Card(f"{results[name]:.1%}", title, "always one answer: about 50 %")
+        Card(f"{results[name]:.1%}", title, f"always one answer: {max(share, 1 - share):.1%}")
         for name, title in PAIR_TASKS.items()
         if name in results
     ]

@@ -104,7 +104,6 @@ def main(argv: Sequence[str]) -> None:
     """
     flags = read_settings(ExploreSettings, build_parser().parse_args(list(argv)))
     material = Material(flags.records, flags.model, flags.vocab_file, flags.tokenizer)
-    material.warm_up()
     serve(material, flags.host, flags.port)
 
 
@@ -143,6 +142,7 @@ class PageServer(socketserver.ThreadingTCPServer):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
         self.material, self.host, self.lock = material, host, threading.Lock()
+        self.is_loaded = False
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Prints nothing of a browser that has closed its connection."""
@@ -173,11 +173,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(404)
         else:
             given = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
-            with self.server.lock:
-                content = page_of(self.server.material, name, given).encode()
             self.send_response(200)
             for header in HEADERS.items():
                 self.send_header(*header)
+            if self.server.is_loaded:
+                with self.server.lock:
+                    content = page_of(self.server.material, name, given).encode()
+            else:
+                self.send_header("Refresh", "2")
+                content = report.page("BeamBERT: look inside", "It loads.", []).encode()
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
@@ -253,10 +257,10 @@ def form_of(settings: type[Settings], current: Mapping[str, object], material: M
 
 
 def serve(material: Material, host: str, port: int) -> None:
-    """Shows the page until the command is ended.
+    """Shows the page until the command is ended; it says so while the model is loaded.
 
     Raises:
-      InputError: the port is in use.
+      InputError: the port is in use, or the model or the records cannot be used.
     """
     try:
         server = PageServer(material, host, port)
@@ -266,4 +270,11 @@ def serve(material: Material, host: str, port: int) -> None:
         ) from error
     with server:
         print(f"page: {server.address} (Ctrl-C ends it)", flush=True)
-        server.serve_forever()
+        serving = threading.Thread(target=server.serve_forever, daemon=True)
+        serving.start()
+        try:
+            material.warm_up()
+            server.is_loaded = True
+            serving.join()
+        finally:
+            server.shutdown()

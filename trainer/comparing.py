@@ -11,6 +11,7 @@ from beambert import io
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.io import read_object
+from beambert.model.families.table import read_config
 from beambert.model_files import (
     CONFIG_FILE,
     CURVES_FILE,
@@ -21,7 +22,7 @@ from beambert.model_files import (
 )
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.trainer import model_folders
-from beambert.trainer.loop.trackers import flat_settings, rows_of
+from beambert.trainer.loop.trackers import flat_settings, rounded, rows_of
 from beambert.trainer.models import objective_of
 
 # End of the names of the settings that tell the held-out records, in the order of training.
@@ -91,7 +92,12 @@ def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError(f"{folder}: {fault}")
     training = read_object(f"{folder}/{TRAINING_FILE}")
     if MARKER_FILE in names:
-        check_unchanged(folder, io.read_bytes(f"{folder}/{MARKER_FILE}"), training)
+        try:
+            config = read_config(io.read_text(f"{folder}/{CONFIG_FILE}"))
+        except ValueError as error:
+            raise InputError(f"{folder}: {error}; copy the folder again") from error
+        described = training | {"model": config.identity()}
+        check_unchanged(folder, io.read_bytes(f"{folder}/{MARKER_FILE}"), described)
     settings = flat_settings(training)
     if settings.get("kind") == PRETRAINING:
         settings["objective"] = objective_of(training)
@@ -104,11 +110,18 @@ def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
     curves = f"{folder}/{CURVES_FILE}"
     rows = rows_of(io.read_bytes(curves)) if CURVES_FILE in names else []
+    newest = dict(next((row for row in reversed(rows) if row["split"] == "eval"), {}))
+    newest = {name: value for name, value in newest.items() if name not in ("split", "step")}
+    results = newest
     if RESULTS_FILE in names:
         results = read_object(f"{folder}/{RESULTS_FILE}")
-    else:  # those of the newest evaluation
-        newest = next((row for row in reversed(rows) if row["split"] == "eval"), {})
-        results = {name: v for name, v in newest.items() if name not in ("split", "step")}
+        # The results of kept best weights are those of an earlier step.
+        shared = () if settings.get("loop.patience") else newest.keys() & results.keys()
+        if rounded({name: results[name] for name in shared}) != {n: newest[n] for n in shared}:
+            raise InputError(
+                f"{folder}: {RESULTS_FILE} and the last evaluation in {CURVES_FILE} differ, so one "
+                "of them was changed; copy the folder again from where it was made"
+            )
     trained = [row for row in rows if row["split"] == "train"]
     losses = [row["loss"] for row in trained if "loss" in row]
     speeds = [row["tokens_per_second"] for row in trained if "tokens_per_second" in row]

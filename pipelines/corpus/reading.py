@@ -15,6 +15,7 @@ from typing import Any
 from beambert.compression import CorruptFileError
 from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
+from beambert.io import write_bytes
 from beambert.pipelines.corpus import base
 from beambert.pipelines.corpus.base import FilePart, Format, LineFormat, ReadOptions
 from beambert.pipelines.corpus.cleaning import AUTO, SENTENCES, clean
@@ -277,20 +278,25 @@ def first_rejects(parts: Iterable[Sequence[str]]) -> list[str]:
     return heapq.nsmallest(MOST_REJECTS, chain.from_iterable(parts))
 
 
-def check_rejects(rows: Sequence[str], rejected: int, read: int, limit: float, remedy: str) -> None:
-    """Raises InputError if a job rejected too many documents.
+def check_rejects(rows: Sequence[str], rejected: int, read: int, limit: float, path: str) -> None:
+    """Raises InputError if a job rejected too many documents, and lists them if there are several.
 
     Args:
       rows: some of the rejects, see `reject_row`.
       rejected: number of rejected documents.
       read: number of all documents, rejected or not.
       limit: share of the documents that may be rejected.
-      remedy: advice for the message.
+      path: file to write the list to.
 
     Raises:
       InputError: more were rejected; the message names the first one.
     """
     if rejected > limit * read:
+        remedy = "fix it"
+        if len(rows) > 1:
+            write_bytes(path, "".join(row + "\n" for row in rows).encode())
+            listed = "all" if len(rows) == rejected else f"the first {len(rows):,}"
+            remedy = f"fix them ({listed} are in {path})"
         row = json.loads(rows[0])
         share = f"{rejected:,} of {read:,} documents cannot be read"
         if files := _files_in_another_encoding(rows):

@@ -108,13 +108,8 @@ class FinishFolders(beam.DoFn):
     def _write_rejects(self, rejects: Sequence[str], read: Mapping[str, int]) -> None:
         rejected = sum(counts_by_reason(read, "rejected ").values())
         rows = "".join(row + "\n" for row in rejects).encode()
-        limit = self._plan.job.max_reject_fraction
-        if rejected > limit * read["read"]:
-            beside = self._plan.beside(REJECTS_FILE)
-            write_bytes(beside, rows)
-            listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
-            remedy = f"fix them ({listed} are in {beside})"
-            check_rejects(rejects, rejected, read["read"], limit, remedy)
+        limit, beside = self._plan.job.max_reject_fraction, self._plan.beside(REJECTS_FILE)
+        check_rejects(rejects, rejected, read["read"], limit, beside)
         write_bytes(f"{self._plan.layout.folders()[0].path}/{REJECTS_FILE}", rows)
 
     def _info(

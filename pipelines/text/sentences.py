@@ -506,18 +506,23 @@ def split_clauses(sentence: str) -> list[str]:
 
 
 def divided_word_notes(documents: Iterable[Document]) -> list[str]:
-    """Returns the warning about words that are divided where lines ended; else none."""
-    count, words, example = 0, 0, ""
+    """Returns the warning about words that a hyphen and a line's end or a space divide; or none."""
+    count, words, example, has_lines = 0, 0, "", False
     for document in documents:
         text, found = document.text, _DIVIDED.findall(document.text)
         count, words = count + len(found), words + text.count(" ") + text.count("\n")
         example = example or next(iter(found), "").replace("\n", " ")
+        # Where lines were joined, a space was the end of one.
+        has_lines |= bool(found) and ("wrapped_line" in document.cleaned or "\n" in "".join(found))
     if count < max(_LEAST_COUNT, _LEAST_SHARE * words):
         return []
+    where, remedy = "before spaces", ""
+    if has_lines:
+        where = "at the ends of lines"
+        remedy = r", for example with perl -CSD -0777 -pe 's/(\p{L})-\R(\p{Ll})/$1$2/g'"
     return [
-        f"warning: hyphens divide {count:,} words of a sample at the ends of lines, such as "
-        f"“{example}”, whose parts become words; join them before, for example with "
-        r"perl -CSD -0777 -pe 's/(\p{L})-\R(\p{Ll})/$1$2/g'"
+        f"warning: hyphens divide {count:,} words of a sample {where}, such as “{example}”, whose "
+        f"parts become words; join them before{remedy}"
     ]
 
 

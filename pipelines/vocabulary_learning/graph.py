@@ -496,11 +496,9 @@ class WriteVocabulary(beam.DoFn):
         if not rejects:
             delete_quietly([path])  # an earlier job's that failed
             return
+        given = rejects, _total(read, "rejected "), read["read"], self._job.max_reject_fraction
+        check_rejects(*given, path)
         write_bytes(path, "".join(row + "\n" for row in rejects).encode())
-        rejected = _total(read, "rejected ")
-        listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
-        remedy = f"fix them ({listed} are in {path})"
-        check_rejects(rejects, rejected, read["read"], self._job.max_reject_fraction, remedy)
 
 
 def _total(read: Counter[str], prefix: str) -> int:

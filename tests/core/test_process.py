@@ -23,8 +23,8 @@ def test_an_error_is_one_line_that_no_terminal_obeys(capsys):
     def main(argv):
         raise InputError(f"--input={argv[0]}: is a folder")
 
-    assert run_main("data", main, ["a\nb\x1b[2Jc\u202e é文 \u3000"]) == 2
-    written = "a\\nb\\x1b[2Jc\\u202e é文 \u3000"
+    assert run_main("data", main, ["a\nb\x1b[2Jc\u202e é文 \u3000नमी\u200cها"]) == 2
+    written = "a\\nb\\x1b[2Jc\\u202e é文 \u3000नमी\u200cها"
     assert capsys.readouterr().err == f"beambert data: --input={written}: is a folder\n"
 
 

@@ -67,6 +67,8 @@ def address(material):
     server = PageServer(material, "127.0.0.1", 0)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with server:
+        assert "loads" in ask(server.address).read().decode()
+        server.is_loaded = True
         yield server.address
         server.shutdown()
 

@@ -164,16 +164,23 @@ class _Training:
     def evaluate_at_the_end(self) -> dict[str, float]:
         """Returns the metrics on all held-out data; sets the best weights if they are kept."""
         phase, step = self._phases[-1], self._trainer.steps_done
-        show, metrics = show_progress("batches evaluated", self._print), {}
+        show, metrics, read = show_progress("batches evaluated", self._print), {}, 0
+
+        def report(done: int) -> None:
+            nonlocal read
+            read = done
+            show(done, phase.evaluation_batches)
+
         if phase.evaluation:
             metrics = self._trainer.evaluate(
-                phase.evaluation(None),
-                lambda done: show(done, phase.evaluation_batches),
-                phase.score,
+                phase.evaluation(None), report, phase.score, phase.evaluation_seconds
             )
         if metrics:
             self._log_evaluation(step, metrics)
             self._print(f"held out at the end: {describe_metrics(metrics)}")
+        if read < phase.evaluation_batches:
+            share = read / phase.evaluation_batches
+            self._print(f"these are of {share:.0%} of what is held out, as the budget is short")
         if self._chief:
             self._check_lock()
         self.log.save()
@@ -294,7 +301,9 @@ class _Training:
     def _evaluate(self, step: int, phase: Phase) -> None:
         """Evaluates on some of a phase's held-out data, and logs the metrics."""
         batches = phase.evaluation(self._config.max_eval_batches)
-        held_out = self._trainer.evaluate(batches, score=phase.score)
+        held_out = self._trainer.evaluate(
+            batches, score=phase.score, seconds=phase.evaluation_seconds
+        )
         self._log_evaluation(step, held_out)
         self._print(f"held out at step {step:,}: {describe_metrics(held_out)}")
 

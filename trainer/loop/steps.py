@@ -3,7 +3,8 @@
 import contextlib
 import dataclasses
 import functools
-import itertools
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,12 +26,13 @@ class HeldOutPart(NamedTuple):
     Attributes:
       name: name of the source.
       batches: distributed dataset.
-      share: share of the source's held-out data that is in it.
+      batches_of_all: number of batches, a part of one included, that all held-out data of the
+        source would make.
     """
 
     name: str
     batches: Any
-    share: float
+    batches_of_all: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Phase:
       sequences_a_step: number of sequences in an update, over all replicas.
       tokens_a_step: number of positions in a batch, padding included.
       evaluation_batches: number of batches of all held-out data; 0 if there are none.
+      evaluation_seconds: time after which an evaluation reads no further batch, of several sources
+        each its part of it.
       score: function of the outputs for all rows of the held-out data, which returns further
         metrics of an evaluation; None if the objective has no outputs. Its last call in a training
         has the outputs of the weights that are the result.
@@ -57,6 +61,7 @@ class Phase:
     sequences_a_step: int
     tokens_a_step: int
     evaluation_batches: int = 0
+    evaluation_seconds: float = math.inf
     score: Callable[[dict[str, np.ndarray]], Mapping[str, float]] | None = None
 
 
@@ -262,6 +267,7 @@ class Trainer:
         dataset: Any,
         report: Callable[[int], None] = lambda _: None,
         score: Callable[[dict[str, np.ndarray]], Mapping[str, float]] | None = None,
+        seconds: float = math.inf,
     ) -> dict[str, float]:
         """Returns the means of the objective's metrics over a dataset, without dropout.
 
@@ -273,25 +279,37 @@ class Trainer:
           report: called after each batch with the number of batches that are done.
           score: function of the outputs for each row of the dataset, in its order, which returns
             further metrics; None for none.
+          seconds: time after which no further batch is read.
         """
         if isinstance(dataset, list):
-            return self._evaluate_parts(dataset, report)
+            return self._evaluate_parts(dataset, report, seconds)
         rows: dict[str, list[np.ndarray]] = {}
-        metrics = self._metrics(self._totals(dataset, report, rows))
+        metrics = self._metrics(self._totals(dataset, report, rows, seconds))
         if score:
             metrics |= score({name: np.concatenate(values) for name, values in rows.items()})
         return metrics
 
     def _evaluate_parts(
-        self, parts: Sequence[HeldOutPart], report: Callable[[int], None]
+        self,
+        parts: Sequence[HeldOutPart],
+        report: Callable[[int], None],
+        seconds: float = math.inf,
     ) -> dict[str, float]:
         in_all: dict[str, float] = {}
         of_parts: dict[str, float] = {}
-        steps = itertools.count(1)
+        done = 0
+
+        def report_one(_: int) -> None:
+            nonlocal done
+            done += 1
+            report(done)
+
         for part in parts:
-            totals = self._totals(part.batches, lambda _: report(next(steps)), {})
+            before = done
+            totals = self._totals(part.batches, report_one, {}, seconds / len(parts))
+            share = min(1.0, (done - before) / part.batches_of_all)
             for name, value in totals.items():
-                in_all[name] = in_all.get(name, 0.0) + value / part.share
+                in_all[name] = in_all.get(name, 0.0) + value / share
             metrics = self._metrics(totals)
             of_parts |= {f"{part.name}/{name}": value for name, value in metrics.items()}
         return self._metrics(in_all) | of_parts
@@ -301,15 +319,19 @@ class Trainer:
         dataset: Any,
         report: Callable[[int], None],
         rows: dict[str, list[np.ndarray]],
+        seconds: float,
     ) -> dict[str, float]:
         """Returns the sums of the metrics, and adds the outputs of each batch to `rows`."""
         totals: dict[str, float] = {}
+        end = time.monotonic() + seconds
         for done, (sums, outputs) in enumerate(self._programs.evaluate(dataset), start=1):
             for name, values in outputs.items():
                 rows.setdefault(name, []).append(values)
             for name, value in sums.items():
                 totals[name] = totals.get(name, 0.0) + value
             report(done)
+            if time.monotonic() > end:
+                break
         if not totals:
             raise InputError("--eval_data: has no records; give a folder that has some")
         return totals

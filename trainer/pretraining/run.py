@@ -55,8 +55,8 @@ UNTIMED_STEPS = 3
 LEAST_STEPS = 10
 # Checkpoints that a training with a budget saves at least.
 CHECKPOINTS_OF_BUDGET = 10
-# With a budget an evaluation reads at most this many batches for each step.
-_BATCHES_PER_STEP = 0.2
+# With a budget an evaluation takes at most this share of it, but for its first batch.
+_EVALUATION_SHARE = 0.1
 # More than this is never begun unless the length is given.
 _LONGEST_UNASKED = 86_400.0
 # A forward pass takes a third of the time of an update.
@@ -199,21 +199,17 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, engine: Engine) -> Phase:
             )
         )
 
-    allowed = most_evaluated(plan.job)
-
     def batches_of(held_out: Records, max_batches: int | None) -> Any:
         return engine.distribute(
             lambda context: evaluation_batches(held_out, batch_size, max_batches, context)
         )
 
     def evaluation(max_batches: int | None) -> Any:
-        limits = [limit for limit in (max_batches, allowed) if limit]
-        max_batches = min(limits, default=None)
         if "" in data.held_out:
             return batches_of(data.held_out[""], max_batches)
         most = max_batches and max(1, max_batches // len(data.held_out))
         return [
-            HeldOutPart(name, batches_of(each, most), _share_read(each, batch_size, most))
+            HeldOutPart(name, batches_of(each, most), each.instances / batch_size)
             for name, each in data.held_out.items()
         ]
 
@@ -224,14 +220,8 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, engine: Engine) -> Phase:
         batch_size,
         batch_size * records.max_seq_length,
         sum(-(-each.instances // batch_size) for each in data.held_out.values()),
+        _EVALUATION_SHARE * plan.job.budget if plan.job.budget else math.inf,
     )
-
-
-def _share_read(records: Records, batch_size: int, max_batches: int | None) -> float:
-    """Returns the share of held-out records that an evaluation reads."""
-    if max_batches is None or not records.instances:
-        return 1.0
-    return min(1.0, max_batches * batch_size / records.instances)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -319,13 +309,32 @@ def with_steps_of_budget(job: PretrainingJob, engine: Engine, started: float) ->
         return job
     if engine.are_several:
         raise InputError("--budget: several machines cannot keep to a time; give --num_train_steps")
-    if steps := _recorded_steps(job):
-        return _with_steps(job, steps)
+    if recorded := _recorded_steps(job):
+        return _with_steps(job, recorded)
     print("measuring the training step …", flush=True)
     plan = make_plan(job)
     measured = measure(plan, engine, max(MOST_SECONDS_TO_MEASURE, _SHARE_TO_MEASURE * job.budget))
-    seconds = job.budget - (time.monotonic() - started)
-    return _with_steps(job, steps_in_time(plan, measured, seconds))
+    return _with_steps(job, _steps_of_budget(plan, measured, time.monotonic() - started))
+
+
+def _steps_of_budget(plan: PretrainingPlan, measured: Measured, spent: float) -> int:
+    """Returns the number of steps that the budget of a plan allows after some seconds of it.
+
+    Raises:
+      InputError: the budget is too small or too large.
+    """
+    least = budget = plan.job.budget
+    steps = int(steps_in_time(plan, measured, budget - spent))
+    if steps > MOST_STEPS:
+        raise InputError(f"--budget: is enough for about {steps:.3g} steps; give less")
+    while steps_in_time(plan, measured, least - spent) < LEAST_STEPS:
+        least *= 1.1
+    if least > budget:
+        raise InputError(
+            f"--budget={budget:g}s: is enough for about {steps} steps; give at least "
+            f"{math.ceil(least / 60)}min, or a smaller --model or --train_batch_size"
+        )
+    return steps
 
 
 def steps_in_time(plan: PretrainingPlan, measured: Measured, seconds: float) -> float:
@@ -339,26 +348,17 @@ def steps_in_time(plan: PretrainingPlan, measured: Measured, seconds: float) -> 
     loop, last = plan.job.loop, plan.data[-1]
     mean = _seconds_of_steps(plan, measured)
     mean /= plan.job.optimizer.num_train_steps
+    longest = _EVALUATION_SHARE * seconds
     seconds -= measured.seconds_to_compile
     if last.held_out:
         instances = sum(each.instances for each in last.held_out.values())
         batches = math.ceil(instances / loop.train_batch_size)
         of_batch = _FORWARD_SHARE / measured.rates[last.records.max_seq_length]
-        seconds -= measured.seconds_to_compile / len(measured.rates)
-        mean += min(batches, loop.max_eval_batches) * of_batch / loop.eval_steps
+        mean += min(min(batches, loop.max_eval_batches) * of_batch, longest) / loop.eval_steps
         evaluations = 2 if plan.job.init else 1
-        steps = (seconds - evaluations * batches * of_batch) / mean
-        if batches <= _BATCHES_PER_STEP * steps:
-            return steps
-        mean += evaluations * _BATCHES_PER_STEP * of_batch
+        seconds -= measured.seconds_to_compile / len(measured.rates)
+        seconds -= evaluations * min(batches * of_batch, longest)
     return max(seconds, 0.0) / mean
-
-
-def most_evaluated(job: PretrainingJob) -> int | None:
-    """Returns the most batches that an evaluation reads; None without a budget."""
-    if job.budget is None:
-        return None
-    return max(1, int(_BATCHES_PER_STEP * job.optimizer.num_train_steps))
 
 
 def _steps_of_epochs(job: PretrainingJob) -> int:
@@ -398,14 +398,8 @@ def check_amount(job: PretrainingJob, engine: Engine) -> None:
     )
 
 
-def _with_steps(job: PretrainingJob, allowed: float) -> PretrainingJob:
+def _with_steps(job: PretrainingJob, steps: int) -> PretrainingJob:
     """Returns a job with the number of steps that its budget allows."""
-    steps = int(allowed)
-    if not LEAST_STEPS <= steps <= MOST_STEPS:
-        remedy = (
-            "a smaller --model or --train_batch_size, or more" if steps < LEAST_STEPS else "less"
-        )
-        raise InputError(f"--budget: is enough for about {steps:.3g} steps; give {remedy}")
     job = replace_steps(job, steps)
     # Little of a short budget is lost if the process is killed.
     every = min(job.loop.save_checkpoints_steps, max(steps // CHECKPOINTS_OF_BUDGET, 1))
@@ -457,8 +451,8 @@ def estimate(job: PretrainingJob, engine: Engine | None = None) -> list[str]:
     measured = measure(plan, engine)
     how = "estimated from operations" if measured.is_estimated else "measured"
     if job.budget is not None:
-        left = job.budget - (time.monotonic() - started)
-        plan = make_plan(_with_steps(job, steps_in_time(plan, measured, left)))
+        steps = _steps_of_budget(plan, measured, time.monotonic() - started)
+        plan = make_plan(_with_steps(job, steps))
     seconds = _seconds_of_steps(plan, measured)
     rates = [f"{rate:,.3g} steps/s of {length} tokens" for length, rate in measured.rates.items()]
     return [
@@ -507,10 +501,6 @@ def introduction(plan: PretrainingPlan, weights: int, engine: Engine) -> list[st
             f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
             + (describe_held_out(held_out) if held_out else "none held out")
         )
-    most = most_evaluated(job)
-    batches = sum(-(-e.instances // job.loop.train_batch_size) for e in each.held_out.values())
-    if most and most < batches:
-        lines[-1] += f"; evaluations read {most / batches:.0%} of these, as the budget is short"
     if rules := plan.data[-1].rules:
         words = "whole words" if rules.do_whole_word_mask else "tokens"
         rates = dict.fromkeys(f"{100 * rate:g} %" for rate in rules.rates)

@@ -139,10 +139,10 @@ def test_windows_1252_is_rejected_with_its_line_and_the_flag(tmp_path, name, in_
     # The command fails with the name of the file and the flag, unless the rejects are allowed.
     row = reject_row(part, reject)
     with pytest.raises(InputError) as failed:
-        check_rejects([row], 1, 2, 0.0, "fix them")
+        check_rejects([row], 1, 2, 0.0, "rejects.jsonl")
     for told in (str(path), "--encoding=utf-8,windows-1252", "--max_reject_fraction"):
         assert told in str(failed.value)
-    check_rejects([row], 1, 2, 0.5, "fix them")
+    check_rejects([row], 1, 2, 0.5, "rejects.jsonl")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -2,7 +2,6 @@
 
 import errno
 import gzip
-import json
 
 import pytest
 from support import data_command
@@ -30,8 +29,7 @@ class TestRejects:
         line = broken.read_bytes().split(b"\xe9")[0].count(b"\n") + 1
         result = data(capsys, vocab_file, output, f"--input={broken}")
         refused(result, broken, f"byte 0xe9 on line {line}", "--max_reject_fraction", "1 of 10")
-        (reject,) = map(json.loads, (tmp_path / "out-rejects.jsonl").read_text().splitlines())
-        assert (reject["file"], reject["line"], reject["reason"]) == (str(broken), line, "not_utf8")
+        assert not (tmp_path / "out-rejects.jsonl").exists()  # The message has all.
         assert not (output / "_SUCCESS").exists()
         # The same command with leave to lose that one goes on in the same folder.
         flags = [f"--input={broken}", "--max_reject_fraction=0.1"]

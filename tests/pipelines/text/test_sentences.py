@@ -219,7 +219,9 @@ SCANNED = "The ship came to the moun-\ntains of ice, and its cap-\ntain stood on
 
 def test_divided_words_are_told_with_an_example():
     (note,) = notes([SCANNED, SCANNED.replace("\n", " "), SCANNED])
-    assert "divide 6 words" in note and "“moun- tains”" in note
+    assert "divide 6 words" in note and "“moun- tains”" in note and "perl" in note
+    (note,) = notes([SCANNED.replace("\n", " ")] * 3)
+    assert "perl" not in note  # It joins lines.
 
 
 @pytest.mark.parametrize(

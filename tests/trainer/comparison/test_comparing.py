@@ -15,7 +15,9 @@ SETTINGS = {"kind": "pretraining", "optimizer": {"learning_rate": 1e-3}, "data":
 def make_run(folder, training=SETTINGS, hidden=128, rows=(), results=None, finished=True):
     folder.mkdir(parents=True)
     (folder / "training.json").write_text(json.dumps(training))
-    (folder / "bert_config.json").write_text(json.dumps({"hidden_size": hidden, "layers": 2}))
+    config = {"vocab_size": 9, "hidden_size": hidden, "num_hidden_layers": 2}
+    config |= {"num_attention_heads": 2, "intermediate_size": 64}
+    (folder / "bert_config.json").write_text(json.dumps(config))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if results is not None:
         (folder / "results.json").write_text(json.dumps(results))
@@ -48,6 +50,7 @@ def runs(tmp_path):
         line("train", 20, loss=6.0, tokens_per_second=1234.0),
         line("eval", 20, loss=6.5),
         line("train", 30, loss=5.0, tokens_per_second=1300.0),
+        line("eval", 30, loss=4.0),
     ]
     second = [line("train", 10, loss=8.0), line("eval", 20, loss=6.25), line("train", 25, loss=6.0)]
     return [
@@ -56,10 +59,18 @@ def runs(tmp_path):
     ]
 
 
-def test_a_training_that_was_changed_is_refused(runs):
-    marker = json.dumps(SETTINGS | {"optimizer": {"learning_rate": 1e-4}})
-    pathlib.Path(runs[0], "_SUCCESS").write_text(marker)
-    with pytest.raises(InputError, match="was changed after"):
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("_SUCCESS", SETTINGS | {"optimizer": {"learning_rate": 1e-4}}),
+        ("_SUCCESS", {"model": {"hidden_size": 512}}),
+        ("results.json", {"loss": 3.9}),
+        ("metrics.jsonl", line("eval", 30, loss=3.9)),
+    ],
+)
+def test_a_training_that_was_changed_is_refused(runs, name, changed):
+    pathlib.Path(runs[0], name).write_text(json.dumps(changed) + "\n")
+    with pytest.raises(InputError, match="was changed"):
         compare(runs)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import shutil
 import signal
@@ -57,7 +58,7 @@ def make_trainer(build_model, objective, strategy=None) -> Trainer:
 def run(records, held_out):
     """Trains in a folder; returns the weights."""
 
-    def run_(model_dir, **options) -> list[np.ndarray]:
+    def run_(model_dir, evaluation_seconds=math.inf, **options) -> list[np.ndarray]:
         trainer = make_trainer(lambda: Words(rate=0.1), NextSentenceObjective((32,)))
         phase = Phase(
             STEPS,
@@ -66,6 +67,7 @@ def run(records, held_out):
             sequences_a_step=BATCH,
             tokens_a_step=BATCH * 32,
             evaluation_batches=-(-held_out.instances // BATCH),
+            evaluation_seconds=evaluation_seconds,
         )
         train(trainer, [phase], CONFIG, TrainingFolders(str(model_dir)), **options)
         return trainer.model.get_weights()
@@ -80,6 +82,11 @@ def whole(run, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress, "SECONDS_A_CALL", 1e6)
         return folder, run(folder)
+
+
+def test_an_evaluation_ends_when_its_time_is_over(run, tmp_path, capsys):
+    run(tmp_path, evaluation_seconds=0.0)
+    assert "of what is held out, as the budget is short" in capsys.readouterr().out
 
 
 def metric_rows(folder) -> list[dict]:

@@ -65,12 +65,9 @@ def test_a_budget_decides_steps_warm_up_and_checkpoints(
     records_folder, small_config_file, tmp_path
 ):
     job = plan_of(records_folder, small_config_file, tmp_path, budget="1h").job
-    found = pretraining_run._with_steps(job, 20.5)
+    found = pretraining_run._with_steps(job, 20)
     assert (found.optimizer.num_train_steps, found.optimizer.num_warmup_steps) == (20, 2)
     assert found.loop.save_checkpoints_steps == 2
-    for steps in (0.4, 1e30):
-        with pytest.raises(InputError, match="--budget: is enough for"):
-            pretraining_run._with_steps(job, steps)
 
 
 @pytest.fixture
@@ -111,13 +108,26 @@ def test_evaluations_have_a_share_of_a_budget(records_folder, small_config_file,
     plan = plan_of(records_folder, small_config_file, tmp_path, budget="200s", eval_steps=10**6)
     length = plan.data[0].records.max_seq_length
     measured = pretraining_run.Measured({length: rate}, seconds_to_compile=1.0, weights=1)
-    steps = int(pretraining_run.steps_in_time(plan, measured, 200.0))
-    job = pretraining_run.replace_steps(plan.job, steps)
+    steps = pretraining_run.steps_in_time(plan, measured, 200.0)
     batches = sum(-(-each.instances // 8) for each in plan.data[0].held_out.values())
-    read = min(batches, pretraining_run.most_evaluated(job))
-    assert (read < batches) == (rate < 1)
-    seconds = steps / rate + read / (3 * rate)
-    assert seconds == pytest.approx(200, rel=0.1) and read / (3 * rate) < 0.1 * 200
+    longest = pretraining_run.make_phase(plan.data[0], plan, TensorFlow()).evaluation_seconds
+    evaluating = min(batches / (3 * rate), longest)
+    assert (evaluating == longest == pytest.approx(20)) == (rate < 1)
+    assert steps / rate + evaluating + 2 == pytest.approx(200, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rate", "spent", "told"),
+    [(1.0, 50.0, "about 5 steps; give at least 2min"), (1e30, 0.0, "steps; give less")],
+)
+def test_a_budget_that_is_refused_tells_the_least(
+    records_folder, small_config_file, tmp_path, rate, spent, told
+):
+    plan = plan_of(records_folder, small_config_file, tmp_path, budget="60s")
+    length = plan.data[0].records.max_seq_length
+    measured = pretraining_run.Measured({length: rate}, seconds_to_compile=1.0, weights=1)
+    with pytest.raises(InputError, match=f"--budget.*{told}"):
+        pretraining_run._steps_of_budget(plan, measured, spent)
 
 
 def test_no_length_is_refused_with_what_lengths_would_be(
@@ -179,6 +189,7 @@ def test_a_dry_run_measures_and_writes_nothing(
     monkeypatch.setattr(pretraining_run, "SECONDS_MEASURED", 0.3)
     monkeypatch.setattr(cost, "capacity_for", lambda *_: None)
     for length in ({"num_train_steps": 1000}, {"budget": "10min"}):
+        length |= {"eval_steps": 10**6}
         arguments = flags(records_folder, small_config_file, tmp_path / "m", **length)
         pretrain_main([*arguments, "--dry_run"])
         printed = capsys.readouterr().out

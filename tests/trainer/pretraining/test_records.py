@@ -197,7 +197,7 @@ def test_parts_that_are_not_read_whole_count_whole():
     class Sums:
         _evaluate_parts = Trainer._evaluate_parts
 
-        def _totals(self, batches, report, rows):
+        def _totals(self, batches, report, rows, seconds):
             report(1)
             return batches
 
@@ -205,8 +205,8 @@ def test_parts_that_are_not_read_whole_count_whole():
             return {"loss": totals["sum"] / totals["weight"]}
 
     parts = [
-        HeldOutPart("wiki", {"sum": 10.0, "weight": 10.0}, share=0.1),
-        HeldOutPart("books", {"sum": 30.0, "weight": 10.0}, share=1.0),
+        HeldOutPart("wiki", {"sum": 10.0, "weight": 10.0}, batches_of_all=10.0),
+        HeldOutPart("books", {"sum": 30.0, "weight": 10.0}, batches_of_all=1.0),
     ]
     seen = []
     metrics = Sums()._evaluate_parts(parts, seen.append)
