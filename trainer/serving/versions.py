@@ -95,9 +95,9 @@ _EXAMPLES = {
     "input_mask": "[[1] * len(ids)]",
     "segment_ids": "[[0] * len(ids)]",
     "first_pieces": "[[1]]",
-    "text": '["So good from start to end"]',
-    "text_b": '["I liked it"]',
-    "choices": '[["and again", "but not again"]]',
+    "text": '["A text of your own"]',
+    "text_b": '["Another text"]',
+    "choices": '[["one ending", "another ending"]]',
 }
 # File of a tokenizer -> the expression that reads it.
 _TOKENIZERS = {
@@ -107,7 +107,7 @@ _TOKENIZERS = {
 _TOKENIZING = """\
 import tokenizers  # pip install tokenizers
 
-ids = {tokenizer}.encode("So good").ids
+ids = {tokenizer}.encode("A text").ids
 """
 _USAGE = """\
 It is a TensorFlow SavedModel that takes {takes}.{windows}
