@@ -146,7 +146,7 @@ def test_rejects_are_said_and_listed(capsys, tmp_path):
     beside = tmp_path / "v.txt-rejects.jsonl"
     refused(vocab(capsys, tmp_path / "v.txt", *flags), "1 of 3 documents")
     assert not beside.exists()  # The message has all.
-    (tmp_path / "b.jsonl").write_text('{"text": 1}\n' * 2)
+    (tmp_path / "b.jsonl").write_text("\n".join(rows + rows) + "\n")
     refused(vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/b.jsonl", flags[1]), beside)
     beside.unlink()
     status, out, _ = vocab(capsys, tmp_path / "v.txt", *flags, "--max_reject_fraction=0.5")
