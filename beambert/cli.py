@@ -16,6 +16,8 @@ from beambert.io import check_utf8
 
 # The status that a shell gives a program that SIGPIPE has ended.
 _READER_GONE = 141
+# What limits of the machine raise, among others.
+_OF_MACHINE = (OSError, MemoryError, ImportError, RuntimeError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,9 +175,9 @@ def main() -> int:
 
     It ends the process on signals, and soon after it returns; see `process`.
     """
-    process.install()
     status: object = 1
     try:
+        process.install()
         status = run(sys.argv[1:])
         sys.stdout.flush()
         return status
@@ -184,7 +186,7 @@ def main() -> int:
             raise
         status = _READER_GONE
         return _READER_GONE
-    except OSError as error:
+    except _OF_MACHINE as error:
         if (fault := _fault_of_machine(error)) is None:
             raise
         print(f"beambert: {fault}", file=sys.stderr)
@@ -233,7 +235,7 @@ def run_main(
 ) -> int:
     """Runs a command's `main` and returns its exit status.
 
-    An `InputError` becomes one line on stderr and status 2, and so does memory that is used up. An
+    An `InputError` becomes one line on stderr and status 2, and so does a limit of the machine. An
     interrupt becomes status 130. If nobody reads the output any more, the command ends without a
     word and with status 141. Any other exception is a fault of the program and keeps its traceback.
 
@@ -253,17 +255,11 @@ def run_main(
     except InputError as error:
         print(f"beambert {command}: {error}", file=sys.stderr)
         return 2
-    except (MemoryError, ImportError) as error:
-        # A library that doesn't fit raises the second.
-        if not isinstance(error, MemoryError) and "map segment" not in str(error):
-            raise
-        print(f"beambert {command}: the memory is used up; give it more", file=sys.stderr)
-        return 2
     except BrokenPipeError:
         if not _reader_is_gone():
             raise
         return _READER_GONE
-    except OSError as error:
+    except _OF_MACHINE as error:
         if (fault := _fault_of_machine(error)) is None:
             raise
         print(f"beambert {command}: {fault}", file=sys.stderr)
@@ -277,8 +273,15 @@ def run_main(
     return 0
 
 
-def _fault_of_machine(error: OSError) -> str | None:
-    """Returns the message about a disk or a limit of the system; None for another error."""
+def _fault_of_machine(error: Exception) -> str | None:
+    """Returns the message about memory, a disk or a limit of the system; None for another error."""
+    # A library that doesn't fit is no MemoryError.
+    if isinstance(error, MemoryError) or "map segment" in str(error):
+        return "the memory is used up; give it more"
+    if "can't start new thread" in str(error):
+        return "no thread can be started; raise the limit of `ulimit -u`, or of the container"
+    if not isinstance(error, OSError):
+        return None
     where = error.filename or "stdout, or a temporary file"
     if error.errno in process.FULL:
         with contextlib.suppress(OSError):

@@ -278,13 +278,19 @@ class _Local:
         temporary = temporary_name(target)
         try:
             shutil.copyfile(source, temporary)
-            os.replace(temporary, target)
+            self.move(temporary, target)
         except BaseException:
             self.delete_files([temporary])
             raise
 
     def move(self, source: str, target: str) -> None:
-        os.replace(source, target)
+        moved = os.lstat(source)
+        try:
+            os.replace(source, target)
+        except OSError:
+            # NFS repeats a request whose answer was lost, and reports that the second one failed.
+            if not os.path.lexists(target) or not os.path.samestat(moved, os.lstat(target)):
+                raise
 
     def delete(self, path: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):

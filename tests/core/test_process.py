@@ -98,13 +98,23 @@ def test_the_last_to_leave_puts_it_back(capfd):
     assert capfd.readouterr().err == "seen"
 
 
-def test_memory_that_is_used_up_is_one_sentence(capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            ImportError("libtensorflow_cc.so.2: failed to map segment"),
+            "the memory is used up; give",
+        ),
+        (MemoryError(), "the memory is used up; give"),
+        (RuntimeError("can't start new thread"), "no thread can be started; raise"),
+    ],
+)
+def test_a_limit_of_the_machine_is_one_sentence(capsys, error, message):
     def main(_):
-        raise ImportError("libtensorflow_cc.so.2: failed to map segment from shared object")
+        raise error
 
-    monkeypatch.setattr("resource.getrlimit", lambda _: (-1, -1))
     assert run_main("data", main, []) == 2
-    assert capsys.readouterr().err == "beambert data: the memory is used up; give it more\n"
+    assert capsys.readouterr().err.startswith(f"beambert data: {message}")
 
 
 def test_a_message_with_all_of_a_long_line_keeps_its_beginning_and_its_end():

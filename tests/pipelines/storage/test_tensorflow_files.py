@@ -1,6 +1,9 @@
 """Files and folders, here and on an emulated gs://."""
 
+import contextlib
+import errno
 import hashlib
+import os
 
 import pytest
 
@@ -122,6 +125,23 @@ def test_storage_that_does_not_answer_is_not_empty(gs):
         io.local_copy(path),
     ):
         pass
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_rename_that_reports_an_error(tmp_path, monkeypatch, is_done):
+    """NFS may have renamed the file, which counts then; otherwise the old one stands."""
+    path, replace = tmp_path / "file", os.replace
+    path.write_text("old")
+
+    def reporting(source, target):
+        if is_done:
+            replace(source, target)
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(os, "replace", reporting)
+    with contextlib.nullcontext() if is_done else pytest.raises(InputError, match="Stale"):
+        io.write_bytes(str(path), b"new")
+    assert path.read_text() == ("new" if is_done else "old") and os.listdir(tmp_path) == ["file"]
 
 
 def test_a_link_to_itself_keeps_no_folder_from_being_listed(tmp_path):

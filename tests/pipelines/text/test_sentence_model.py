@@ -124,6 +124,9 @@ def test_refusals(package, folder, monkeypatch):
         without.setitem(sys.modules, "wtpsplit_lite", None)
         with pytest.raises(InputError, match="--sentences=sat: needs wtpsplit-lite"):
             SentenceModel.of(str(folder))
+    (folder / FILES[0]).write_bytes(b"a graph\x08location\x12\x06w.data")  # as ONNX writes it
+    with pytest.raises(InputError, match="has weights in other files"):
+        SentenceModel.of(str(folder))
     (folder / "config.json").write_text("{}")
     with pytest.raises(InputError, match="is not a SaT model"):
         SentenceModel.of(str(folder))

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -14,6 +15,7 @@ from support.sample_text import make_document
 
 from beambert.pipelines.create_pretraining_data import main as data_main
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
+from beambert.pipelines.verification.folders import find_folders
 from beambert.pipelines.verify import main
 
 
@@ -226,6 +228,11 @@ class TestOthersRecords:
         (fault,) = faults["cut"]
         assert "cut off in record 1" in fault
         assert faults["empty"] == []
+
+    def test_a_file_that_is_deleted_meanwhile(self, original, monkeypatch):
+        monkeypatch.setattr(os, "walk", lambda path: [(path, [], ["gone", "tf_examples.tfrecord"])])
+        (folder,) = find_folders([str(original)], None)
+        assert [os.path.basename(name) for name in folder.files] == ["tf_examples.tfrecord"]
 
     def test_original_script(self, capsys, original, monkeypatch):
         """The report on a file isn't in the folder of its records."""
