@@ -11,7 +11,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import dropwhile, pairwise
+from itertools import compress, dropwhile, pairwise
 
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.text.cleaning import UNSPACED
@@ -23,14 +23,24 @@ LAYOUTS = (AUTO, WRAPPED, PARAGRAPHS, SENTENCES)
 # Characters that end a sentence: those of Unicode's property Sentence_Terminal, the Tibetan shads,
 # and ":" and "…".
 SENTENCE_ENDS = "!.?։؟۔܀܁܂߹।॥།༎၊။።፧፨᙮᜵᜶។៕᠃᠉᥄᥅᪨᪩᪪᪫᭚᭛᭞᭟᰻᰼᱾᱿‼‽⁇⁈⁉⸮。꓿꘎꘏꛳꛷꡶꡷꣎꣏꤯꧈꧉꩝꩞꩟꫰꫱꯫﹒﹖﹗！．？｡:…"
-ENDS_SENTENCE = re.compile(rf"[{re.escape(SENTENCE_ENDS)}][\"'”’»)\]」』）】_*]*$")
+# Invisible marks, such as those of direction, may follow.
+ENDS_SENTENCE = re.compile(
+    rf"[{re.escape(SENTENCE_ENDS)}][\"'”’»)\]」』）】_*\u200b-\u200f\u202a-\u202e\u2060-\u2069]*$"
+)
 
 # Line ends. Some programs write "\r\r\n"; the others are those of Unicode, see `normalize_text`.
 _LINE_END = re.compile("\r+\n|[\r\x0b\x85\u2028\u2029]")
-# A page's end, with its number on a line of its own above or below.
-_NUMBER = r"[-–—\[( \t]*\d{1,4}[-–—\]) \t]*"
+# A page's end, with its number on a line of its own above or below, perhaps beside a title.
+_NUMBER = (
+    r"(?:[-–—\[( \t]*(?:[Pp](?:age|\.) ?)?(?:\d{1,4}(?: ?(?:of|/) ?\d+)?|[ivxl]+)[-–—\]) \t]*"
+    r"|[ \t]*\d{1,4}[ \t]{2,}[^\n]{1,60}|[^\n]{1,60}[ \t]{2,}\d{1,4}[ \t]*)"
+)
 _PAGE_BREAK = re.compile(
     rf"[ \t]*(?:\n+{_NUMBER}(?=\s*\f))?(\n*)[ \t]*\f[\f \t]*(?:\n*{_NUMBER}(?=\n))?(\n*)[\f \t]*"
+)
+# The number of a page in a transcribed book, on a line of its own or inside of one.
+_PAGE_MARK = re.compile(
+    r"^[ \t]*\[P(?:g|age|\.) ?\d{1,4}\][ \t]*$|\[P(?:g|age|\.) ?\d{1,4}\] ?", re.M
 )
 
 # Project Gutenberg marks the ends of its licences, in the wordings of its files since 1991.
@@ -74,24 +84,20 @@ _CREDITS = re.compile(
     )[ \t]*(?=\n[ \t]*\n|\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )
-# Notes to the reader of the file, which end at two blank lines.
+# Notes to the reader of the file, which end at two blank lines: a line that names the transcriber
+# in one of the languages of the books, and what follows.
+_TRANSCRIBER = (
+    r"[^\n]{0,30}(?:tran?s[ck]ri|b(?:ew|earb)e[ri]|elektroni|fichier\ digital|huomautu)[^\n]{0,80}"
+)
 _NOTES = re.compile(
-    r"""\s*(?:
-      Note:\ Project\ Gutenberg\ (?:also\ )?has | Credits:
-      | (?:[+=*|-]{3,}\s+\|?\ *)?(?:Transcriber|Transcription)['’]?s?['’]?\ Note
-      | Anmerkung(?:en)?\ (?:zur\ Transkription|de[rs]\ Bearbeiters)
-      | Notes?\ (?:du|de(?:\ la)?|sur\ la)\ transcript | Transkribering | Notas?\ del?\ transcript
-      | Note?a?\ (?:del|di)\ trascri | Opmerkingen?\ van\ de\ (?:bewerker|transcri)
-      | Notas?\ d[eo]\ transcri
-    ) .{0,4000}? (?=\n[ \t]*\n[ \t]*\n)""",
+    rf"""\s*(?:
+      Note:\ (?:Project\ Gutenberg\ (?:also\ )?has|Images\ of\ the\ original) | Credits:
+      | (?:[+=*|-]{{3,}}\s+)?{_TRANSCRIBER}\n
+    ) .{{0,4000}}? (?=\n[ \t]*\n[ \t]*\n)""",
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
-
 # Those behind the book.
-_LAST_NOTES = re.compile(
-    r"\n[ \t]*\n[ \t]*\[?(?:Transcriber|Transcription)['’]?s?['’]? Note[^\n]{0,40}\n[ \t]*\n.*\Z",
-    re.IGNORECASE | re.DOTALL,
-)
+_LAST_NOTES = re.compile(rf"\n[ \t]*\n{_TRANSCRIBER}\n[ \t]*\n.*\Z", re.IGNORECASE | re.DOTALL)
 
 # MediaWiki has two to six signs on either side (mediawiki.org, "Help:Formatting"). Spaces separate
 # them in the plain text that it gives of a page.
@@ -121,15 +127,16 @@ _WRITER = re.compile(
 # Signs that divide a word at the end of a line and stand nowhere else: the soft hyphen, also where
 # lines were joined by spaces, and the sign that old programs wrote for it.
 _DIVIDED = re.compile(r"(?<=\w)(?:\xad\s+|\xac[ \t]*\n\s*)(?=\w)")
-_HYPHENS = "-\u2010"
+_HYPHENS = "-\u058a\u2010\u2011\u2e17"
 # Least share of lines, and least number, whose last words are divided, where another one follows.
 # Lines that were wrapped anew may end with the hyphen of a compound; 0.1 to 2 % of them do.
 _LEAST_DIVIDED, _FEWEST_DIVIDED = 0.03, 3
 # In "two- or three-year" and "Haupt- und Nebensatz", the hyphen stands for a later word.
 JOINS_WORDS = r"(?:and|or|to|und|oder|bis|et|ou|en|of|och)\b"
 _JOINS_WORDS = re.compile(rf"{JOINS_WORDS}(?!-)")
-# Printed pages wrap at 60 to 80 characters. A few longer lines, such as tables, may occur.
-MOST_OF_A_LINE = 100
+# Printed pages wrap at 60 to 80 characters, and wide windows at up to 160. A few longer lines, such
+# as tables, may occur.
+MOST_OF_A_LINE, _WIDEST_LINE = 100, 200
 _SHORT_LINES = 0.95
 # Least share of lines that are full, where another one follows: they have this share of the width,
 # or no room for the first word of the next line.
@@ -146,7 +153,7 @@ _LEAST_ENDS = 0.05
 # long as in wrapped prose. Most of those that end within a sentence must be full,
 # and have this width, or half of it in wide characters.
 _FEW_CAPITALS, _FULL_LOWER, _LEAST_LOWER, _LEAST_FULL_LOWER = 0.1, 0.85, 0.25, 0.8
-_LEAST_WIDTH_LOWER, _LEAST_GOING_ON = 30, 0.6
+_LEAST_WIDTH_LOWER, _LEAST_GOING_ON, _LEAST_PAGE = 30, 0.6, 60
 _FEWEST_LINES = 3
 # Scripts without spaces, with their punctuation. Chinese and Japanese lines break at nearly any
 # character, of which some stay together; the others break at words. The numbers of characters stand
@@ -155,8 +162,12 @@ _WIDE = "\u3000-\u303f\uff00-\uffef"
 _NO_SPACE = re.compile(f"[{UNSPACED}{_WIDE}]")
 _ANYWHERE = re.compile(f"[\u3040-\u30ff\u3400-\u9fff{_WIDE}]")
 _CHARACTERS_TOGETHER, _UNSPACED_WORD = 2, 8
-# Line ends inside of text of these scripts, which stand for no space.
-NO_SPACES = re.compile(rf"(?<=[{UNSPACED}{_WIDE}])[ \t]*\n[ \t]*(?=[{UNSPACED}{_WIDE}])")
+# Line ends inside of text of these scripts, also at their numbers, which stand for no space.
+_BREAK = r"[ \t]*\n[ \t]*"
+NO_SPACES = re.compile(
+    rf"(?<=[{UNSPACED}{_WIDE}]){_BREAK}(?=[{UNSPACED}{_WIDE}])"
+    rf"|(?<={_ANYWHERE.pattern}){_BREAK}(?=\d)|(?<=\d){_BREAK}(?={_ANYWHERE.pattern})"
+)
 _WIDE_LETTER = re.compile(f"[\uac00-\ud7af{UNSPACED}{_WIDE}]")
 _WITHOUT_MARKS = re.compile("[\u0e00-\u0eff]")
 
@@ -206,6 +217,8 @@ def _plain_line_ends(text: str, counts: Counter[str]) -> str:
         text = text.replace("\r\n", "\n")  # It is faster than the expression.
     if any(map(text.__contains__, "\r\x0b\x85\u2028\u2029")):
         text = _LINE_END.sub("\n", text)
+    if "[P" in text:
+        text = _PAGE_MARK.sub(lambda match: "" if match[0][-1] == " " else "\f", text)
     if "\f" not in text:
         return text
 
@@ -305,6 +318,10 @@ def join_lines(text: str, counts: Counter[str], is_wrapped: bool = False) -> str
         alone.
     """
     lines = list(dropwhile(operator.not_, map(str.rstrip, text.rstrip().split("\n"))))
+    if not (is_wrapped or any(a and b for a, b in pairwise(lines))):
+        single = "\n".join(lines).replace("\n\n", "\n").split("\n")
+        if wrapped_width(single) >= _LEAST_WIDTH:
+            lines = single  # The lines are double-spaced.
     width = 0.0 if is_wrapped else wrapped_width(lines)
     if not (is_wrapped or width):
         return "\n".join(filter(None, map(str.strip, lines)))
@@ -323,7 +340,7 @@ def join_lines(text: str, counts: Counter[str], is_wrapped: bool = False) -> str
             is_word = previous[-1] in _HYPHENS and previous[-2:-1].isalnum() and start[0].isalpha()
             if not is_word or _JOINS_WORDS.match(start):
                 # No space is between characters of scripts without spaces.
-                is_unspaced = _NO_SPACE.match(previous[-1]) and _NO_SPACE.match(start)
+                is_unspaced = NO_SPACES.search(f"{previous[-1]}\n{start[0]}")
                 parts.append("" if is_unspaced else " ")
             elif divides_words and start[0].islower():
                 counts["divided_word"] += 1
@@ -372,12 +389,20 @@ def _join_continued(text: str, counts: Counter[str]) -> str:
 
 
 def wrapped_width(lines: Sequence[str]) -> float:
-    """Returns the width of lines that are hard-wrapped, else 0."""
+    """Returns the width of lines that are hard-wrapped, else 0.
+
+    It is counted in characters, or in pairs of columns, of which wide characters have two.
+    """
+    width = _width(lines)
+    if not width and _ANYWHERE.search("".join(lines[:3])):
+        return _width([_ANYWHERE.sub(r"口\g<0>", line) for line in lines]) / 2
+    return width
+
+
+def _width(lines: Sequence[str]) -> float:
     filled = list(map(len, filter(None, lines)))
-    if sum(map(MOST_OF_A_LINE.__ge__, filled)) < _SHORT_LINES * len(filled):
-        return 0.0
-    pairs = [(a, b) for a, b in pairwise(lines) if a and b]
-    if not pairs:
+    has_long = sum(map(_WIDEST_LINE.__ge__, filled)) < _SHORT_LINES * len(filled)
+    if has_long or not (pairs := [(a, b) for a, b in pairwise(lines) if a and b]):
         return 0.0
     # The quantile of a few lengths is above all of them.
     width = min(statistics.quantiles(filled, n=20)[-2], max(filled))
@@ -406,6 +431,7 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
         or (first.islower() and line[-1] in _HYPHENS)
         for first, (line, after) in zip(firsts, pairs, strict=True)
     ]
+    is_end = bool(ENDS_SENTENCE.search(lines[-1]))
     if not has_capitals:
         # Nothing but their lengths shows that lines go on.
         if 2 * sum(map(str.isalpha, firsts)) < len(firsts):
@@ -418,10 +444,17 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
             width >= _LEAST_WIDTH_LOWER / (1 + is_wide)
             and within >= max(1, _LEAST_LOWER * len(pairs))
             and full_within >= _LEAST_FULL_LOWER * within
-            and (has_none or _has_ends(lines) or 1 < within == len(lines) - 1)
+            and (has_none or is_end or _has_ends(lines) or 1 < within == len(lines) - 1)
         )
-    if 1 < len(pairs) == sum(full) and any(map(operator.and_, map(str.islower, firsts), inside)):
-        return True  # No line has room, and a sentence goes on.
+    if all(compress(full, inside)) and any(inside):
+        # No line within a sentence has room, and a sentence goes on or the text ends with one. A
+        # single one must be as wide as a page, since paragraphs may lack the mark at their end.
+        if len(pairs) > 1 and any(map(operator.and_, map(str.islower, firsts), inside)):
+            return True
+        has_room = any(_has_room(*pair, width) for pair in compress(pairs, inside))
+        is_page = sum(inside) > 1 or _LEAST_PAGE <= width <= MOST_OF_A_LINE
+        if is_end and width >= _LEAST_WIDTH_LOWER and is_page and not has_room:
+            return True
     if min(sum(inside), sum(full)) < _LEAST_FULL * len(pairs):
         # In short paragraphs fewer lines end within a sentence.
         goes_on = sum(

@@ -6,7 +6,6 @@ The rules are for those texts only, since any other may hold such signs.
 import html
 import re
 from collections import Counter
-from collections.abc import Callable
 
 from beambert.pipelines.corpus.cleaning import MOST_OF_A_LINE, substitute, wrapped_width
 from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
@@ -26,17 +25,17 @@ DROPPED_ELEMENTS = frozenset((
     "ref", "references", "table", "gallery", "math", "chem", "ce", "score", "syntaxhighlight",
     "source", "timeline", "code", "pre", "imagemap", "graph", "mapframe", "maplink", "templatedata",
     "templatestyles", "indicator", "hiero", "figure", "figcaption", "summary", "li", "dd", "dt",
-    "rt", "rp", "style", "script", "h1", "h2", "h3", "h4", "h5", "h6",
+    "rt", "rp", "style", "script", "categorytree", "inputbox", "poll", "phonos", "h1", "h2", "h3",
+    "h4", "h5", "h6",
 ))
 _LINE_ELEMENTS = frozenset((
     "br", "p", "div", "hr", "blockquote", "center", "poem", "caption", "ul", "ol", "dl", "tr",
 ))
 OTHER_ELEMENTS = (
     "a", "abbr", "b", "bdi", "bdo", "big", "cite", "data", "del", "details", "dfn", "em", "font",
-    "i", "img",
-    "includeonly", "ins", "kbd", "mark", "noinclude", "nowiki", "onlyinclude", "q", "rb", "rbc",
-    "rtc", "ruby", "s", "samp", "section", "small", "span", "strike", "strong", "sub", "sup", "td",
-    "th", "time", "tt", "u", "var", "wbr",
+    "i", "img", "includeonly", "ins", "kbd", "langconvert", "mark", "noinclude", "nowiki",
+    "onlyinclude", "q", "rb", "rbc", "rtc", "ruby", "s", "samp", "section", "small", "span",
+    "strike", "strong", "sub", "sup", "td", "th", "time", "tt", "u", "var", "wbr",
 )
 # fmt: on
 _ELEMENT = re.compile(
@@ -46,9 +45,9 @@ _ELEMENT = re.compile(
 )
 # A small letter behind the break of a line, in whose middle a sentence goes on.
 GOES_ON = re.compile(r"[ \n]?[a-zß-öø-ÿά-ώа-џ]")
-# Older versions of WikiExtractor write these before headings and items of lists.
+# Older versions of WikiExtractor write this behind "Section" before headings, and behind "BULLET"
+# before items of lists.
 EXTRACTED_MARK = "::::"
-_EXTRACTED_HEADING, _EXTRACTED_ITEM = "Section::::", "BULLET::::"
 # A heading of newer ones, of at most five words; and what lists and tables leave.
 _TITLE_LINE, _LONGEST_TITLE = re.compile(r"[^\W_]\S*(?: [^\s.!?:;,]+){0,4}(?<![.!?:;,])\.?"), 60
 _ITEM_LINE = re.compile(r"\(?\d{1,3}[.)] .*[^.!?…:;,\"”’)]")
@@ -70,8 +69,14 @@ _OPENING = re.compile(r"\([ \xa0,;:)]")
 _OPENING_COMMAS = re.compile(r"\([ \xa0]*[,;][ \xa0,;:]*")
 _CLOSING_COMMA = re.compile(r"[,;][ \xa0]+\)")
 _COMMAS, _MAY_BE_COMMAS = re.compile(r",(?:[ \xa0]*,)+"), (",,", " ,", "\xa0,")
-_TABLE_LINE = re.compile(r"^(?:\{?\||!)", re.MULTILINE)
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’)]*$")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+# Whole lines: rows of tables whose beginning may be gone, and their headings, which have attributes
+# or are no sentences; headings; items of lists.
+_TABLE_LINE = re.compile(
+    r"(?:\n|\A)(?:\{?\|.*|!(?:.*[|=].*|.*(?<![.!?…])(?<![.!?…][\"'”’)])))(?=\n|\Z)"
+)
+_HEADING_LINE = re.compile(r"(?:\n|\A)(?:=(?:.*=)?[ \t]*|Section::::.*)(?=\n|\Z)")
+_LIST_ITEM = re.compile(r"(?:\n|\A)BULLET::::.*(?=\n|\Z)")
 # Where the text of a template is missing: before a mark, and all of a title.
 _HOLES = re.compile(r"[.,](?<=\w[ \xa0].)(?=\s|\Z)|\"\"(?<!\"\"\")(?![\"\w])")
 _MAY_BE_HOLES = (" .", " ,", "\xa0.", "\xa0,", '""')
@@ -125,10 +130,12 @@ def clean_wikiextractor(text: str) -> tuple[str, Counter[str]]:
     counts: Counter[str] = Counter()
     text = unescape(text, counts)
     if "<" in text:
-        text = _drop_between("<!--", "-->", text, counts, "comment")
+        # Up to the last end, each beginning has one.
+        end = text.rfind("-->") + len("-->")
+        text = substitute(_COMMENT, GAP, text[:end], counts, "comment") + text[end:]
         text = _show_elements(text, counts)
-    if ("|" in text or "!" in text) and _TABLE_LINE.search(text):
-        text = _drop_tables(text, counts)
+    if "|" in text or "!" in text:
+        text = substitute(_TABLE_LINE, "", text, counts, "table_row")
     if "{" in text or "}" in text:
         text = substitute(_TEMPLATE, GAP, text, counts, "template", _DEEPEST)
         text = substitute(_BRACES, GAP, text, counts, "template")
@@ -140,10 +147,10 @@ def clean_wikiextractor(text: str) -> tuple[str, Counter[str]]:
         text = substitute(_MAGIC_WORD, "", text, counts, "magic_word")
     if "_" in text and ("formula_" in text or "codice_" in text):
         text = substitute(_PLACEHOLDER, HOLE, text, counts, "formula")
-    if "=" in text and "\n=" in text or _EXTRACTED_HEADING in text:
-        text = _drop_lines(text, _is_heading, counts, "heading")
-    if _EXTRACTED_ITEM in text:
-        text = _drop_lines(text, lambda line: line.startswith(_EXTRACTED_ITEM), counts, "list_item")
+    if "=" in text and "\n=" in text or EXTRACTED_MARK in text:
+        text = substitute(_HEADING_LINE, "", text, counts, "heading")
+    if EXTRACTED_MARK in text:
+        text = substitute(_LIST_ITEM, "", text, counts, "list_item")
     text = close_gaps(text)
     has_closing = " )" in text
     if has_closing or _OPENING.search(text):
@@ -239,47 +246,6 @@ def _show_elements(text: str, counts: Counter[str]) -> str:
         elif name == "q":
             kept.append('"')
     return "".join([*kept, text[position:]])
-
-
-def _drop_between(opening: str, closing: str, text: str, counts: Counter[str], reason: str) -> str:
-    kept, position = [], 0
-    while (start := text.find(opening, position)) >= 0:
-        end = text.find(closing, start)
-        if end < 0:
-            break
-        kept += [text[position:start], GAP]
-        position = end + len(closing)
-        counts[reason] += 1
-    return "".join([*kept, text[position:]])
-
-
-def _drop_lines(
-    text: str, is_dropped: Callable[[str], bool], counts: Counter[str], reason: str
-) -> str:
-    kept = []
-    for line in text.split("\n"):
-        if line.strip() and is_dropped(line):
-            counts[reason] += 1
-        else:
-            kept.append(line)
-    return "\n".join(kept)
-
-
-def _is_heading(line: str) -> bool:
-    is_of_wiki = line.startswith("=") and line.rstrip().endswith("=")
-    return is_of_wiki or line.startswith(_EXTRACTED_HEADING)
-
-
-def _drop_tables(text: str, counts: Counter[str]) -> str:
-    """Drops the lines of tables: whole ones, and rows and headings whose table is gone."""
-
-    def is_of_table(line: str) -> bool:
-        if line.startswith(("|", "{|")):
-            return True
-        # A heading of a table has attributes, or is not a sentence.
-        return line[0] == "!" and ("|" in line or "=" in line or not _SENTENCE_END.search(line))
-
-    return _drop_lines(text, is_of_table, counts, "table_row")
 
 
 def _shown(link: re.Match[str]) -> str:

@@ -16,6 +16,7 @@ from beambert.pipelines.corpus.base import (
     Rows,
 )
 from beambert.pipelines.corpus.cleaning import (
+    ENDS_SENTENCE,
     NO_SPACES,
     PARAGRAPHS,
     QUOTED,
@@ -113,7 +114,7 @@ class SentenceLines(LineFormat):
         if WIKI_HEADING.search(joined) or QUOTED.search(joined) or wrapped_width(lines):
             return False
         lines = list(filter(None, lines))
-        ends = sum(line.endswith(tuple(SENTENCE_ENDS + _CLOSING)) for line in lines)
+        ends = sum(bool(ENDS_SENTENCE.search(line)) or line[-1] in _CLOSING for line in lines)
         # The share of such lines is 0.1 in the original release's sample, and 0.4 or more where
         # each line is a paragraph.
         has_capitals = any(line != line.lower() for line in lines)

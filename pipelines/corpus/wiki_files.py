@@ -62,8 +62,9 @@ _START, _END = b"<doc ", b"</doc>"
 _TAGS = (_START, _END)
 _DOC_TITLE = re.compile(rb' title="(.*)">\s*$')
 # A page that is one line with MediaWiki's word for a redirect, in any language, and its target.
-_REDIRECT = re.compile(
-    r"\s*#(?:REDIRECT\b.*|[^\W\d_]{2,24}:?\s[^\n]+\s*)\Z", re.IGNORECASE | re.DOTALL
+REDIRECT = re.compile(
+    r"\s*#\s?(?:REDIRECT\b.*|[^\s\d#]{2,24}:?\s[^\n]{1,300}(?<![.!?])\s*)\Z",
+    re.IGNORECASE | re.DOTALL,
 )
 # WikiText writes a title as " = Title = " and a heading as " = = Heading = = ".
 _TITLE = re.compile(rb"\s*= [^=](.*[^=])? =\s*$")
@@ -277,7 +278,7 @@ def _extracted_article(raw: bytes, start: int) -> Found:
 def extracted_article(text: str, title: str = "") -> Document | Skip:
     """Returns an article of WikiExtractor without its title, or that it is a redirect."""
     text = text.removeprefix(title + "\n") if title else text
-    return Skip("redirect") if _REDIRECT.match(text) else Document(text).clean(clean_extracted)
+    return Skip("redirect") if REDIRECT.match(text) else Document(text).clean(clean_extracted)
 
 
 class WikiText(LineFormat):

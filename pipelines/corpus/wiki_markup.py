@@ -56,10 +56,13 @@ _FILE = r"\.(?:jpe?g|png|gif|svg|webp|tiff?|og[agv]|webm|wav|mp3|mid|flac|pdf|dj
 # The beginnings of markup whose end is missing, and what goes with them: the rest of the page after
 # a comment, of the paragraph after a note, of the line after a template at its beginning or a link
 # to a file, the target of another link, the variants of a word.
-_BEGINNING = re.compile(r"<(?:!--|ref)|-?\{[\{\w]|\[\[")
+_BEGINNING = re.compile(
+    rf"<(?:!--|ref|gallery)|-?\{{[\{{\w]|\[\[|\[{_DROPPED}|^\|\}}|-->", re.MULTILINE
+)
 _WITHOUT_ITS_END = re.compile(
     rf"<!--.*\Z|<ref\b[^\n]*|^[ \t]*\{{\{{[^\n{{}}]*$|-\{{[a-z-]+:[^\n{{}}]*$"
-    rf"|\[\[[^\[\]|\n]{{0,300}}?{_FILE}\|[^\n]*|\[\[[^\[\]|\n]{{0,300}}\|(?![^\[\]\n]*\]\])",
+    rf"|\[\[[^\[\]|\n]{{0,300}}?{_FILE}\|[^\n]*|\[\[[^\[\]|\n]{{0,300}}\|(?![^\[\]\n]*\]\])"
+    rf"|^[^\s:|]{{1,30}}:[^\n|]*{_FILE}(?:\|[^\n]*)?$|\[(?={_DROPPED})|^\|\}}|-->",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
 )
 # A bracket with a hole, without which the sentence is whole; and a formula that is its own text.
@@ -78,7 +81,7 @@ _FILE_NAME = re.compile(rf"[^:|]+:[^|]*{_FILE}", re.IGNORECASE)
 _OF_NAMESPACE = re.compile(r"\s*[^\W\d_][^\W\d_ ]*(?: [^\W\d_]+)?:[^\s:]")
 # Variants of Chinese, Serbian, Kazakh, Kurdish and Uzbek: "-{zh-hans:…; zh-hant:…}-". Flags come
 # before a bar; T and H show nothing (mediawiki.org, "Writing systems/Syntax").
-_VARIANTS = re.compile(r"-\{(?!\{)(?:([\w; -]{0,40})\|)?([^{}]{0,2000})\}-")
+_VARIANTS = re.compile(r"-\{(?!\{)(?:([\w; -]{0,40})\|)?((?:[^{}]|\{\{[^{}]*\}\}){0,2000})\}-")
 _VARIANT = re.compile(r"\s*(?:[^;:]{0,60}=>)?([a-z]{2,3}(?:-[a-z]{2,4})?)\s*:\s*([^;]*)(?:;|\Z)")
 _SIMPLIFIED = ("zh-hans", "zh-cn")
 # Markers whose ends are counted.

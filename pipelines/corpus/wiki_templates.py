@@ -186,17 +186,15 @@ _TEMPLATES: dict[str, Shown] = {
 }  # fmt: skip
 # Beginnings of the names of templates that stand in brackets or above the line: pronunciations,
 # notes, pictures. A sentence is whole without them.
-_NOTES = (
-    "ipa", "respell", "audio", "listen", "sfn", "efn", "refn", "cite", "citation", "harv", "rp",
-    "note", "cn", "fact", "fn", "ref", "clarify", "who", "when", "which", "where",
-    "by whom", "dubious", "verify", "better source", "page needed", "failed verification",
-    "flagicon", "coord", "legend", "anchor", "update", "vague", "according", "quelle", "belege",
-    "réf", "refnec", "cita requerida", "sic", "dead link", "webarchive", "zh", "lang-", "ja",
-    "pronunciation", "usurped", "full citation", "specify", "importance", "weasel", "peacock",
-    "explain", "clear", "infobox", "short description", "use ", "italic title", "toc", "main",
-    "see also", "further", "reflist", "нет аи", "odn", "przypis", "要出典", "要検証", "誰",
-    "senza fonte", "cần chú thích", "carece de fontes",
-)  # fmt: skip
+_NOTES = re.compile(
+    r"(?:(?:ipa|sfn|efn|ref|réf|harv|cite|flagicon|coord|infobox|usurped|according|citation)\w*"
+    r"|respell|audio|listen|rp|note|cn|fact|fn|clarify|who|when|which|where|by whom|dubious|verify"
+    r"|better source|page needed|failed verification|legend|anchor|update|vague|quelle|belege"
+    r"|cita requerida|sic|dead link|webarchive|zh|lang|ja|pronunciation|full citation|specify"
+    r"|importance|weasel|peacock|explain|clear|short description|use|italic title|toc|main"
+    r"|see also|further|нет аи|odn|przypis|要出典|要検証|誰|senza fonte|cần chú thích|carece de"
+    r" fontes)(?!\w)"
+)
 
 
 def template(name: str) -> Shown | None:
@@ -214,7 +212,7 @@ def template(name: str) -> Shown | None:
         how = _parameter(1)
     elif _SHOWN_NAME.fullmatch(name):
         how = _text(written)
-    elif not how and name.startswith(_NOTES):
+    elif not how and _NOTES.match(name):
         how = _text("")
     if how and colon:
         return lambda given, named: how([first.strip(), *given], named)

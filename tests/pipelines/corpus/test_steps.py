@@ -105,6 +105,8 @@ def test_sentences_stay_as_they_are():
         ("पहाड़ी पर एक पुराना घर था और गाँव में कोई नहीं\nजानता था कि उसे किसने बनाया। उसमें पाँच खिड़कियाँ\nथीं जिनमें से "
          "तीन हमेशा बंद रहती थीं। बाग़ नदी\nतक जाता था।", "पहाड़ी पर एक पुराना घर था और गाँव में कोई नहीं जानता था कि उसे किसने "
          "बनाया। उसमें पाँच खिड़कियाँ थीं जिनमें से तीन हमेशा बंद रहती थीं। बाग़ नदी तक जाता था।"),
+        ("在1998年创建的国立大学（Peking University）位于\n北京市海淀区，占地面积274公顷，现在约有在校学生\n4万人。", "在1998年创建的国立大学（Peking University）位于"
+         "北京市海淀区，占地面积274公顷，现在约有在校学生4万人。"),
         ("언덕 위에는 아주 오래된 집이 있었고\n누가 그 집을 지었는지 아무도 몰랐다\n창문은 다섯 개가 "
          "있었다고 한다 그리고\n정원이 있었다", "언덕 위에는 아주 오래된 집이 있었고 누가 그 집을 지었는지 아무도 "
          "몰랐다 창문은 다섯 개가 있었다고 한다 그리고 정원이 있었다"),
@@ -134,7 +136,7 @@ Maria kam.
 """
 
 
-@pytest.mark.parametrize("sign", ["-", "\u2010"])
+@pytest.mark.parametrize("sign", ["-", "\u2010", "\u2011", "\u2e17"])
 @pytest.mark.parametrize("whole_lines", [0, 150])
 def test_words_are_joined_where_printed_lines_divide_many(sign, whole_lines):
     """Lines that end with the hyphens of compounds alone are fewer."""
@@ -160,6 +162,10 @@ def test_words_are_joined_where_printed_lines_divide_many(sign, whole_lines):
         ("It was late and\n\n\f\n\ndark.", "It was late and dark."),
         ("It was late and\n\n   - 12 -\n\fdark.", "It was late and dark."),
         ("It was late and\n\f 13\n\ndark.\n1990", "It was late and dark.\n1990"),
+        ("It was late and\n\n  xiv\n\fdark.", "It was late and dark."),
+        ("It was late and\n\n  Page 12 of 30\n\fdark.", "It was late and dark."),
+        ("It was late and\n\f12   THE OLD HOUSE\n\ndark.", "It was late and dark."),
+        ("It was late and\n\n[Pg 12]\n\ndark.", "It was late and dark."),
     ],
 )  # fmt: skip
 def test_pages(text, expected):
@@ -194,6 +200,9 @@ Why is it here?
         "Note du transcripteur\n\nLes erreurs ont été corrigées.\n",
         "Notas del transcriptor:\n\nSe han corregido los errores.\n",
         "TRANSCRIBER'S NOTES\n\nErrors were corrected.\n",
+        "Hinweise zur Transkription\n\nFehler wurden korrigiert.\n",
+        "Bemærkninger til den elektroniske udgave\n\nStavefejl er rettet.\n",
+        "+----------------------------+\n| Note du transcripteur:     |\n|                            |\n+----------------------------+\n",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("source", ["txt", "jsonl"])
@@ -217,8 +226,9 @@ def test_old_files_have_their_licence_behind_the_book(end):
     assert clean_text(text)[0] == f"{JOINED}\n{JOINED}"
 
 
-def test_notes_behind_a_book():
-    text = f"{START}\n\n{BOOK}\n\n\nTranscriber's Notes:\n\nErrors were fixed.\n\n{END}\n"
+@pytest.mark.parametrize("note", ["Transcriber's Notes:", "Note au lecteur de ce fichier digital:"])
+def test_notes_behind_a_book(note):
+    text = f"{START}\n\n{BOOK}\n\n\n{note}\n\nErrors were fixed.\n\n{END}\n"
     assert clean_text(text)[0] == f"{JOINED}\n{JOINED}"
 
 
@@ -237,16 +247,19 @@ ARTICLE = (
 def test_what_wikiextractor_writes(tmp_path, source):
     path = tmp_path / "wiki_00"
     rows = [ARTICLE, "Tree\n\n#WEITERLEITUNG Baum\n", "Tree\n\n#重定向 树\n"]
+    rows += [f"Tree\n\n{redirect} X\n" for redirect in ("#تغییر_مسیر", "#पुनर्प्रेषित", "# redirect")]
+    rows.append("Tree\n\n#Rivalry of towns is old.\n")
     if source == "doc":
         text = "".join(f'<doc id="1" url="u?curid=1" title="Tree">\n{row}</doc>\n' for row in rows)
     else:
         row = {"id": "1", "revid": "2", "url": "https://x.org/wiki?curid=1", "title": "Tree"}
         text = "".join(json.dumps(row | {"text": each}) + "\n" for each in rows)
     path.write_text(text)
-    document, *redirects = read(path)
+    document, *redirects, last = read(path)
     assert document.text == "A tree is a plant.\nTrees are old."
+    assert last.text == "#Rivalry of towns is old."
     assert document.cleaned == {"tag": 2, "heading": 1, "list_item": 2}
-    assert redirects == [Skip("redirect")] * 2
+    assert redirects == [Skip("redirect")] * (len(rows) - 2)
 
 
 def test_marks_of_wikiextractor_in_a_column(tmp_path):
@@ -387,6 +400,19 @@ def test_holes_and_remains_of_lists_in_articles_of_wikiextractor_go(body, expect
     article = f'<doc id="1" url="" title="A">\nA\n\n{body}\n</doc>\n'
     (found,) = FORMATS["wikiextractor"].read_lines(io.BytesIO(article.encode()))
     assert found.text.strip() == expected
+
+
+@pytest.mark.parametrize("width", [40, 76, 132])
+@pytest.mark.parametrize("between", ["\n", "\n\n"])
+@pytest.mark.parametrize("count", [1, 4])
+def test_wrapped_lines_of_any_width_are_joined(width, between, count):
+    """Also double-spaced ones, and those of a text all of whose lines begin with capitals."""
+    sentence = (
+        "The team of 1912 was part of the National League of Northern Women, and then of the Royal Association "
+        "of Southern Clubs, until the year 1938 in which Charlotte Amalia of Nassau left it for Berlin."
+    )
+    text = between.join(line for _ in range(count) for line in textwrap.wrap(sentence, width))
+    assert split_sentences(clean(Document(text))) == [sentence] * count
 
 
 # Two paragraphs of two sentences in scripts with and without capitals and spaces.

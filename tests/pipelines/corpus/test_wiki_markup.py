@@ -115,6 +115,7 @@ pieces = st.lists(
             "计算机是于。它软件。",
         ),
         ("-{sr-ec:Дом; sr-el:Dom}- je dom.", "Дом je dom."),
+        ("-{zh-hans:里{{lang|en|X}}; zh-hant:裡}-走。", "里X走。"),
         # Markup without an end.
         ("{{Infobox town\n| name = A\n'''A''' is a town.", "A is a town."),
         ("It is.<ref>Smith, p. 4. It has\nA river.", "It is.\nA river."),
@@ -124,6 +125,9 @@ pieces = st.lists(
         ),
         ("{| class=x\n! Year\n|-\n| 1900\nA mill.", "A mill."),
         ("It is. <!-- a note\n\nThe last.", "It is."),
+        ("<gallery>\nDatei:A.jpg|Bild\n\nDie [http://x.de Burg.\n|} --> Alt.", "Die Burg.\nAlt."),
+        # The name of a note is a whole word.
+        ("Im {{Jahrhundert|19}} neu. {{Mainzer|x}} kam. Es{{ja}} ist.", "Es ist."),
         ("He (or she , too) ; it", "He (or she , too) ; it"),
     ],
 )
