@@ -39,9 +39,7 @@ _PAGE_BREAK = re.compile(
     rf"[ \t]*(?:\n+{_NUMBER}(?=\s*\f))?(\n*)[ \t]*\f[\f \t]*(?:\n*{_NUMBER}(?=\n))?(\n*)[\f \t]*"
 )
 # The number of a page in a transcribed book, on a line of its own or inside of one.
-_PAGE_MARK = re.compile(
-    r"^[ \t]*\[P(?:g|age|\.) ?\d{1,4}\][ \t]*$|\[P(?:g|age|\.) ?\d{1,4}\] ?", re.M
-)
+_PAGE_MARK = re.compile(r"(?m)^[ \t]*\[P(?:g|age|\.) ?\d+\][ \t]*$|\[P(?:g|age|\.) ?\d+\] ?")
 
 # Project Gutenberg marks the ends of its licences, in the wordings of its files since 1991.
 # Newer files have "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***", where a long title takes
@@ -389,10 +387,7 @@ def _join_continued(text: str, counts: Counter[str]) -> str:
 
 
 def wrapped_width(lines: Sequence[str]) -> float:
-    """Returns the width of lines that are hard-wrapped, else 0.
-
-    It is counted in characters, or in pairs of columns, of which wide characters have two.
-    """
+    """Returns the width of hard-wrapped lines in characters, or in pairs of columns; else 0."""
     width = _width(lines)
     if not width and _ANYWHERE.search("".join(lines[:3])):
         return _width([_ANYWHERE.sub(r"口\g<0>", line) for line in lines]) / 2
@@ -446,10 +441,11 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
             and full_within >= _LEAST_FULL_LOWER * within
             and (has_none or is_end or _has_ends(lines) or 1 < within == len(lines) - 1)
         )
+    goes_on = list(map(operator.and_, map(str.islower, firsts), inside))
     if all(compress(full, inside)) and any(inside):
         # No line within a sentence has room, and a sentence goes on or the text ends with one. A
         # single one must be as wide as a page, since paragraphs may lack the mark at their end.
-        if len(pairs) > 1 and any(map(operator.and_, map(str.islower, firsts), inside)):
+        if len(pairs) > 1 and any(goes_on):
             return True
         has_room = any(_has_room(*pair, width) for pair in compress(pairs, inside))
         is_page = sum(inside) > 1 or _LEAST_PAGE <= width <= MOST_OF_A_LINE
@@ -457,10 +453,9 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
             return True
     if min(sum(inside), sum(full)) < _LEAST_FULL * len(pairs):
         # In short paragraphs fewer lines end within a sentence.
-        goes_on = sum(
-            map(operator.and_, map(str.islower, firsts), map(operator.and_, inside, full))
+        return sum(map(operator.and_, goes_on, full)) >= max(
+            2, _LEAST_LOWER * len(pairs), _LEAST_GOING_ON * sum(inside)
         )
-        return goes_on >= max(2, _LEAST_LOWER * len(pairs), _LEAST_GOING_ON * sum(inside))
     if lower >= _LEAST_CONTINUED * len(pairs):
         return True
     is_verse = "" in lines and width >= _LEAST_WIDTH and _has_ends(lines)

@@ -115,9 +115,7 @@ def unescape(text: str, counts: Counter[str]) -> str:
     """
     for _ in range(2):
         if "&" in text:
-            text = substitute(
-                _ENTITY, lambda match: html.unescape(match[0]), text, counts, "entity"
-            )
+            text = substitute(_ENTITY, lambda it: html.unescape(it[0]), text, counts, "entity")
     return text
 
 
