@@ -1,5 +1,6 @@
 """Reads the vocabulary or tokenizer of a folder, or that of flags, on any file system."""
 
+import codecs
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -45,14 +46,19 @@ _IN_NORMALIZER: dict[str, tuple[str, bool | None]] = {
     "tokenize_chinese_chars": ("handle_chinese_chars", True),
 }
 # Its classes that read these settings.
-_BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
-# Class -> the special tokens that it has where nothing says, by the order of `ROLES`.
-_OF_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-_SPECIAL_OF_CLASS = dict.fromkeys((*_BERT_CLASSES, "DebertaV2Tokenizer"), SPECIAL_TOKENS) | {
-    "AlbertTokenizer": ("<pad>", "<unk>", CLASSIFY, SEPARATE, MASK),
+_BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MPNetTokenizer")
+# Class -> the special tokens that it has where nothing says, by the order of `_SPECIAL_NAMES`.
+_SPECIAL_NAMES = (*(names[0] for names, _ in ROLES.values()), "bos_token", "eos_token")
+_OF_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>", "<s>", "</s>")
+_SPECIAL_OF_CLASS = dict.fromkeys(_BERT_CLASSES, SPECIAL_TOKENS) | {
+    "AlbertTokenizer": ("<pad>", "<unk>", CLASSIFY, SEPARATE, MASK, CLASSIFY, SEPARATE),
+    "DebertaV2Tokenizer": (*SPECIAL_TOKENS, CLASSIFY, SEPARATE),
+    "MPNetTokenizer": ("<pad>", UNKNOWN, *_OF_ROBERTA[2:]),
     "RobertaTokenizer": _OF_ROBERTA,
     "XLMRobertaTokenizer": _OF_ROBERTA,
 }
+# Classes, and no class, that have no rules beside the files'.
+_PLAIN_CLASSES = ("", "PreTrainedTokenizer", "TokenizersBackend", "BertJapaneseTokenizer")
 # Family -> the class of its tokenizer where nothing says.
 _CLASS_OF_FAMILY = {
     "bert": "BertTokenizer",
@@ -61,10 +67,12 @@ _CLASS_OF_FAMILY = {
     "deberta-v2": "DebertaV2Tokenizer",
     "albert": "AlbertTokenizer",
     "roberta": "RobertaTokenizer",
+    "mpnet": "MPNetTokenizer",
     "xlm-roberta": "XLMRobertaTokenizer",
 }
-# Settings of BertJapaneseTokenizer -> the only value with which it cuts text as BertTokenizer does.
+# Setting -> the only value with which a class with a vocab.txt cuts text as BertTokenizer does.
 _FIXED = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
+_FIXED |= dict(zip(_SPECIAL_NAMES, SPECIAL_TOKENS, strict=False))
 # Tokens that were added to a vocab.txt, and their ids.
 _ADDED_FILE, _SPECIAL_FILE = "added_tokens.json", "special_tokens_map.json"
 # The configuration of the model.
@@ -204,13 +212,13 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
         if is_original:
             return parsed, not _has_capitals(parsed)
         if any(
-            line.strip() and line != line.strip(b" \t") for line in read(path, flag).splitlines()
+            line.strip() and line != line.strip(b" \t").removeprefix(codecs.BOM_UTF8)
+            for line in read(path, flag).splitlines()
         ):
             raise InputError(
-                f"{name}: {VOCABULARY_FILE} has spaces around a token, which is then found in no "
-                f"text by transformers; {_save_again(folder)}"
+                f"{name}: {VOCABULARY_FILE} has spaces or a byte order mark around a token, which "
+                f"is then found in no text by transformers; {_save_again(folder)}"
             )
-        _check_word_pieces(parsed, settings, name)
         data = word_piece_file(parsed.tokens, True, parsed.longest_word)
     if settings.get("split_special_tokens"):
         raise InputError(
@@ -220,12 +228,22 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     tokenizer = _object(data, path)
     before = json.dumps(tokenizer)
     named = _class_of(settings, model)
+    there = _BERT_CLASSES if parsed else _SPECIAL_OF_CLASS
+    if named not in (*there, *_PLAIN_CLASSES) and model.get("model_type") != "modernbert":
+        raise InputError(
+            f"{name}: its tokenizer_class {named!r:.60} has rules of its own beside "
+            f"{path.rpartition('/')[2]}; if that file suffices, write PreTrainedTokenizerFast in "
+            f"{TOKENIZER_CONFIG_FILE}"
+        )
     if parsed and named not in _BERT_CLASSES:
         named = _BERT_CLASSES[0]  # No other has a vocab.txt.
     _follow_class(tokenizer, settings, named, name)
-    usual = _SPECIAL_OF_CLASS.get(named, ())
-    settings = dict(zip((names[0] for names, _ in ROLES.values()), usual, strict=False)) | settings
+    usual = dict(zip(_SPECIAL_NAMES, _SPECIAL_OF_CLASS.get(named, ()), strict=False))
+    padding = tokenizer.get("padding") or {}
+    settings = {key: padding[key] for key in ("pad_token",) if key in padding} | usual | settings
     settings, added = _added_tokens(settings, optional)
+    if parsed:
+        _check_word_pieces(parsed, settings, name)
     _add_tokens(tokenizer, added)
     if parsed and (lowers := _case_of_bert(tokenizer)) is not None:
         vocabulary = parsed, lowers
@@ -274,9 +292,11 @@ def _check_word_pieces(vocabulary: Vocabulary, settings: Mapping[str, Any], name
             f"do_lower_case is false in {TOKENIZER_CONFIG_FILE}; write true or false there"
         )
     for key, value in _FIXED.items():
-        if settings.get(key) not in (None, value):
+        given = settings.get(key)
+        given = value if given is None and key not in _SPECIAL_NAMES else content_of(given)
+        if given != value:
             raise InputError(
-                f"{name}: its tokenizer has {key} {settings[key]!r:.60}, and only {value!r} is "
+                f"{name}: its tokenizer has {key} {given!r:.60}, and only {value!r} is "
                 f"supported without a {TOKENIZER_FILE}; take another model"
             )
 

@@ -294,6 +294,8 @@ class TokenizerVocabulary(Vocabulary):
                 f"{name}: has the id {size - 1:,}, and a tokenizer has at most {MOST_TOKENS:,} "
                 f"tokens; {_REMEDY}"
             )
+        if len(set(ids.values())) < len(ids):
+            raise InputError(f"{name}: gives several tokens the same id; {_REMEDY}")
         tokens = by_id(ids, size)
         with _translate_errors(name):  # Its vocabulary may be unable to spell a letter.
             frame, space = _frame(tokenizer), _depends_on_space(tokenizer)

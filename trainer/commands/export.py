@@ -54,7 +54,7 @@ SENTENCES = "sentence-transformers"
 # Flag -> the formats of --to that it has an effect on.
 _OF_FORMATS = {
     "checkpoint": ("huggingface", "tf1"),
-    "average_with": ("huggingface", "tf1"),
+    "average_with": ("huggingface", "tf1", SENTENCES, "static"),
     "version": ("savedmodel",),
     "pooling": (SENTENCES,),
     "normalize": (SENTENCES,),

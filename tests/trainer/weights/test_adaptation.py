@@ -159,6 +159,11 @@ def test_a_pre_training_goes_on_with_new_tokens(
     start = before.with_vocabulary(after.vocabulary).read()
     for name, value in halfway.items():
         np.testing.assert_allclose(value, (new[name] + start[name]) / 2, atol=1e-7, err_msg=name)
+    vectors, to = tmp_path / "vectors", "--to=sentence-transformers"
+    export_main([f"--model={tmp_path / 'encoder'}", given, to, f"--output={vectors}"])
+    np.testing.assert_array_equal(
+        open_initial(str(vectors), "--init").read()[TABLE], halfway[TABLE]
+    )
     with pytest.raises(InputError, match="--average_with=.*mean: is of another vocabulary"):
         export_main(
             [f"--model={encoder_folder}", f"--average_with={mean}", "--to=tf1", "--output=o"]

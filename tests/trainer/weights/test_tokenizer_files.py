@@ -30,6 +30,13 @@ from beambert.trainer.weights.tokenizer_files import (
 )
 
 WORDS = ("the", "##s", "Paris")
+BERTS_TOKENS = dict(
+    zip(
+        ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
+        SPECIAL_TOKENS,
+        strict=True,
+    )
+)
 
 
 @pytest.fixture
@@ -114,6 +121,9 @@ def test_rules_that_bert_has_not_are_those_of_the_file(write, changes, text, tok
         ({"do_lower_case": True, "word_tokenizer_type": "mecab"}, "word_tokenizer_type 'mecab'"),
         ({"do_lower_case": 1}, "do_lower_case '1'"),
         ({"do_lower_case": True, "split_special_tokens": True}, "split_special_tokens"),
+        ({"do_lower_case": True, "sep_token": "the"}, "sep_token 'the'"),
+        ({"do_lower_case": True, "mask_token": None}, "mask_token None"),
+        ({"do_lower_case": True, "tokenizer_class": "XLNetTokenizer"}, "'XLNetTokenizer'"),
         # transformers lower-cases, and the vocabulary has capitals.
         ({"tokenizer_class": "BertTokenizer"}, "do_lower_case"),
     ],
@@ -180,12 +190,44 @@ def test_the_rules_of_added_tokens_are_those_of_the_configuration(write):
     assert ids.tolist() == [8, 5, 8]
 
 
-def test_spaces_around_tokens_are_refused(write, tmp_path):
+@pytest.mark.parametrize(("before", "behind"), [("", "mat \n"), ("\ufeff", "")])
+def test_spaces_around_tokens_are_refused(write, tmp_path, before, behind):
     """The original's reader removes them, and that of transformers does not."""
     folder = write(vocab_txt=True, config={"do_lower_case": False})
     path = tmp_path / "vocab.txt"
-    path.write_text(path.read_text() + "mat \n")
+    path.write_text(before + path.read_text() + behind)
     with pytest.raises(InputError, match=r"--init=.*spaces"):
+        read_vocabulary(folder, "--init")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"tokenizer_class": "MPNetTokenizer"}, "'<pad>' was added"),
+        ({"tokenizer_class": "RobertaTokenizer"} | BERTS_TOKENS, "'<s>' was added"),
+        ({"tokenizer_class": "LlamaTokenizerFast"}, "'LlamaTokenizer' has rules of its own"),
+    ],
+)
+def test_classes_with_tokens_of_their_own_are_refused(write, config, message):
+    """transformers adds them, with ids behind the vocabulary's."""
+    with pytest.raises(InputError, match=f"--init=.*{message}"):
+        read_vocabulary(write({"lowercase": True}, config), "--init")
+
+
+def test_two_tokens_with_one_id_are_refused(write):
+    ids = {token: i for i, token in enumerate((*SPECIAL_TOKENS, *WORDS))} | {"cat": 5}
+    with pytest.raises(InputError, match="same id"):
+        read_vocabulary(write(STRIP, vocab=ids), "--init")
+
+
+def test_the_padding_of_a_tokenizer_json_names_a_token(write, tmp_path):
+    """transformers adds the token that the section names."""
+    folder = write({"lowercase": True}, {"tokenizer_class": "PreTrainedTokenizerFast"})
+    path = tmp_path / "tokenizer.json"
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.enable_padding(pad_token="<pad>")
+    tokenizer.save(str(path))
+    with pytest.raises(InputError, match="'<pad>' was added"):
         read_vocabulary(folder, "--init")
 
 
