@@ -239,10 +239,10 @@ class _Finetuning:
                     self._data.features(DEV), self._lengths, batch_size, context
                 )
             ),
-            batch_size,
-            int(sequences * positions),
-            -(-len(self._data.features(DEV)) // batch_size),
-            self._score,
+            sequences_a_step=batch_size,
+            tokens_a_step=int(sequences * positions),
+            evaluation_batches=-(-len(self._data.features(DEV)) // batch_size),
+            score=self._score,
         )
 
     def _score(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
