@@ -443,7 +443,7 @@ class _GoogleStorage(_Remote):
 
         if len(paths) == 1:
             with contextlib.suppress(NotFound):
-                self._blob(paths[0]).delete(retry=self._retry())
+                self._blob(paths[0]).delete()
             return
         for start in range(0, len(paths), _DELETIONS_A_REQUEST):
             blobs = [self._blob(path) for path in paths[start : start + _DELETIONS_A_REQUEST]]

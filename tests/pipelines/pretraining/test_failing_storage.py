@@ -4,7 +4,7 @@ import pytest
 from support import data_command, emulated_storage
 from support.data_command import body, data, refused
 
-from beambert.io import delete_quietly, exists, list_folder, open_file, write_bytes
+from beambert.io import list_folder, open_file, write_bytes
 
 pytestmark = pytest.mark.slow
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
@@ -64,10 +64,3 @@ def test_a_permission_that_is_revoked_is_one_sentence(
     emulated_storage.fail("", 403, 0)
     assert command()[0] == 0
     assert records(output) == expected
-
-
-def test_a_deletion_is_tried_again(gs):
-    write_bytes(f"{gs}/left", b"behind")
-    emulated_storage.fail("DELETE .*", 503, 2)
-    delete_quietly([f"{gs}/left"])
-    assert not exists(f"{gs}/left")
