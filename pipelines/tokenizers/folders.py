@@ -229,7 +229,9 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     before = json.dumps(tokenizer)
     named = _class_of(settings, model)
     there = _BERT_CLASSES if parsed else _SPECIAL_OF_CLASS
-    if named not in (*there, *_PLAIN_CLASSES) and model.get("model_type") != "modernbert":
+    is_said = parsed is None or any("tokenizer_class" in each for each in (settings, model))
+    is_known = named in (*there, *_PLAIN_CLASSES) or model.get("model_type") == "modernbert"
+    if is_said and not is_known:
         raise InputError(
             f"{name}: its tokenizer_class {named!r:.60} has rules of its own beside "
             f"{path.rpartition('/')[2]}; if that file suffices, write PreTrainedTokenizerFast in "
