@@ -175,6 +175,8 @@ def _become(request: dict, descriptors: list[int]) -> None:
     for number, descriptor in enumerate(descriptors[:3]):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    # The server's own streams remember whether they could be positioned.
+    sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
     for descriptor in descriptors[3:]:
         os.set_inheritable(descriptor, True)
     os.chdir(request["folder"])
