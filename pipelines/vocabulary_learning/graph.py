@@ -496,8 +496,8 @@ class WriteVocabulary(beam.DoFn):
         if not rejects:
             delete_quietly([path])  # an earlier job's that failed
             return
-        given = rejects, _total(read, "rejected "), read["read"], self._job.max_reject_fraction
-        check_rejects(*given, path)
+        rejected, limit = _total(read, "rejected "), self._job.max_reject_fraction
+        check_rejects(rejects, rejected, read["read"], limit, path)
         write_bytes(path, "".join(row + "\n" for row in rejects).encode())
 
 

@@ -60,6 +60,7 @@ class Phase:
     evaluation: Callable[[int | None], Any] | None
     sequences_a_step: int
     tokens_a_step: int
+    _: dataclasses.KW_ONLY
     evaluation_batches: int = 0
     evaluation_seconds: float = math.inf
     score: Callable[[dict[str, np.ndarray]], Mapping[str, float]] | None = None
@@ -293,7 +294,7 @@ class Trainer:
         self,
         parts: Sequence[HeldOutPart],
         report: Callable[[int], None],
-        seconds: float = math.inf,
+        seconds: float,
     ) -> dict[str, float]:
         in_all: dict[str, float] = {}
         of_parts: dict[str, float] = {}

@@ -217,10 +217,10 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, engine: Engine) -> Phase:
         data.last_step,
         batches_from,
         evaluation if data.held_out else None,
-        batch_size,
-        batch_size * records.max_seq_length,
-        sum(-(-each.instances // batch_size) for each in data.held_out.values()),
-        _EVALUATION_SHARE * plan.job.budget if plan.job.budget else math.inf,
+        sequences_a_step=batch_size,
+        tokens_a_step=batch_size * records.max_seq_length,
+        evaluation_batches=sum(-(-each.instances // batch_size) for each in data.held_out.values()),
+        evaluation_seconds=_EVALUATION_SHARE * plan.job.budget if plan.job.budget else math.inf,
     )
 
 
