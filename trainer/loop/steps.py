@@ -294,7 +294,7 @@ class Trainer:
         self,
         parts: Sequence[HeldOutPart],
         report: Callable[[int], None],
-        seconds: float,
+        seconds: float = math.inf,
     ) -> dict[str, float]:
         in_all: dict[str, float] = {}
         of_parts: dict[str, float] = {}
