@@ -11,7 +11,7 @@ from beambert.deploy import cloud
 from beambert.deploy.retraining.runs import BEAM_SECTIONS, ENCODER, SECTIONS, RetrainingRun
 from beambert.deploy.retraining.workspace import read_config
 from beambert.deploy.settings import FILE, Deployment, Settings
-from beambert.deploy.vertex import jobs, releases, serving
+from beambert.deploy.vertex import jobs, releases
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.folders import BusyError
@@ -72,14 +72,6 @@ class JobSettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ServeSettings:
-    """The settings of `serve`."""
-
-    version: int | None = setting(None, minimum=1, help="number of the version (default: newest)")
-    share: int = setting(100, minimum=1, maximum=100, help="share of the requests in percent")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class RetrainSettings:
     """The settings of `retrain`."""
 
@@ -114,16 +106,6 @@ def _job(given: JobSettings) -> None:
     jobs.run_to_end(deployment.settings, request)
 
 
-def _serve(given: ServeSettings) -> None:
-    deployment = releases.in_use(Settings.read())
-    serving.serve(deployment, read_config(deployment.config), given.version, given.share)
-
-
-def _withdraw(_: NoSettings) -> None:
-    deployment = releases.in_use(Settings.read())
-    serving.withdraw(deployment, read_config(deployment.config))
-
-
 def _simple(act: Callable[[Settings], None]) -> Callable[[NoSettings], None]:
     return lambda _: act(Settings.read())
 
@@ -143,8 +125,6 @@ _COMMANDS: dict[str, tuple[type, Callable[[Any], None], str]] = {
     "status": (NoSettings, _simple(releases.print_status), "print runs and the served version"),
     "start": (NoSettings, _simple(releases.start), "start the pipeline now"),
     "stop": (NoSettings, _simple(releases.stop), "end schedule, pipelines and jobs"),
-    "serve": (ServeSettings, _serve, "put a version behind an endpoint"),
-    "withdraw": (NoSettings, _withdraw, "take the newest version back everywhere"),
     "job": (JobSettings, _job, "run pretrain or finetune on the trainer"),
     "retrain": (RetrainSettings, _retrain, "do a run, as the pipeline does"),
 }

@@ -18,17 +18,14 @@ from typing import Any
 from beambert.deploy import google_cloud
 from beambert.deploy.retraining.planning import MOUNTED
 from beambert.deploy.settings import FILE, Deployment, Release, Settings
-from beambert.deploy.vertex import jobs, releases, serving
+from beambert.deploy.vertex import jobs, releases
 from beambert.errors import InputError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # What `make cloud` makes here: the demonstration's text and task.
 OUTPUT = "cloud-output"
 # Without these services nothing can be asked.
-_FIRST_SERVICES = [
-    f"{name}.googleapis.com"
-    for name in ("aiplatform", "cloudbilling", "cloudresourcemanager", "compute", "serviceusage")
-]
+_FIRST_SERVICES = ["cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com"]
 # Permissions of whoever applies, and of whoever only builds and deploys.
 APPLYING = (
     "artifactregistry.repositories.create",
@@ -42,9 +39,6 @@ APPLYING = (
     "storage.buckets.create",
 )
 DEPLOYING = ("aiplatform.schedules.create", "cloudbuild.builds.create", "dataflow.jobs.create")
-# A worker of Dataflow has four processors.
-_LEAST_CPUS = 4
-QUOTAS_PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 
 
 def call(*words: str) -> None:
@@ -100,118 +94,46 @@ def check_machine(release: str) -> str:
     return commit
 
 
-class Project:
-    """What Google Cloud says of the project, in requests in its name."""
-
-    def __init__(self, settings: Settings):
-        """Looks for credentials.
-
-        Raises:
-          InputError: there are none.
-        """
-        self.settings = settings
-        with google_cloud.service_errors(settings.project, "cannot be looked at"):
-            self._session = google_cloud.session(settings.project)
-
-    def request(self, url: str, body: Any = None) -> dict[str, Any] | None:
-        """Returns the answer to a GET, or a POST with a body; None if there is no such thing.
-
-        Raises:
-          InputError: the service refuses.
-        """
-        from google.api_core.exceptions import from_http_response
-
-        def send() -> Any:
-            method = "GET" if body is None else "POST"
-            answer = self._session.request(method, f"https://{url}", json=body)
-            if answer.status_code in (200, 404):
-                return answer
-            raise from_http_response(answer)
-
-        remedy = "check the id, and that `gcloud auth list` shows somebody who may look at it"
-        with google_cloud.service_errors(self.settings.project, "cannot be looked at", remedy):
-            answer = google_cloud.patiently(send)
-        return None if answer.status_code == 404 else answer.json()
-
-    def missing(self, permissions: Sequence[str]) -> list[str]:
-        """Returns those of some permissions that the caller lacks."""
-        url = f"cloudresourcemanager.googleapis.com/v1/projects/{self.settings.project}"
-        found = self.request(f"{url}:testIamPermissions", {"permissions": [*permissions]}) or {}
-        return sorted({*permissions} - {*found.get("permissions", ())})
-
-    def has_billing(self) -> bool:
-        """Whether the project has an account to pay with."""
-        url = f"cloudbilling.googleapis.com/v1/projects/{self.settings.project}/billingInfo"
-        return bool((self.request(url) or {}).get("billingEnabled"))
-
-    def compute_quota(self, metric: str) -> float | None:
-        """Returns a quota of Compute Engine in the region; None if there is none of the name.
-
-        Raises:
-          InputError: there is no such region.
-        """
-        project, region = self.settings.project, self.settings.region
-        url = f"compute.googleapis.com/compute/v1/projects/{project}/regions/{region}"
-        found = self.request(url)
-        if found is None:
-            raise InputError(f'{FILE}: region = "{region}": no such region; correct it')
-        limits = {each["metric"]: each["limit"] for each in found["quotas"]}
-        return limits.get(metric)
-
-    def vertex_quota(self, metric: str) -> float | None:
-        """Returns a quota of Vertex AI in the region; None if there is none of the name."""
-        url = f"serviceusage.googleapis.com/v1beta1/projects/{self.settings.project}/services/"
-        service = "aiplatform.googleapis.com"
-        found = self.request(f"{url}{service}/consumerQuotaMetrics/{service}%2F{metric}")
-        if found is None:
-            return None
-        # One limit has a value for each region, and one without a region for all others.
-        values = {}
-        for limit in found.get("consumerQuotaLimits", ()):
-            for bucket in limit.get("quotaBuckets", ()):
-                region = bucket.get("dimensions", {}).get("region", "")
-                values[region] = float(bucket.get("effectiveLimit", 0))
-        value = values.get(self.settings.region, values.get("", 0.0))
-        return float("inf") if value < 0 else value
-
-
-def check_project(settings: Settings) -> bool:
-    """Checks the project before anything is made, and returns whether the caller may apply.
+def may_apply(settings: Settings) -> bool:
+    """Returns whether the caller may apply, in a project where the caller may at least deploy.
 
     Raises:
-      InputError: the project has no billing or too little quota, or the caller may not deploy.
+      InputError: the trainer cannot be used, the project cannot be looked at, or the caller may
+        not deploy.
     """
-    trainer = jobs.find_trainer(settings)
+    jobs.find_trainer(settings)
     # Whoever may not do this relies on somebody who did.
     ask("gcloud", "services", "enable", *_FIRST_SERVICES, f"--project={settings.project}")
-    project = Project(settings)
-    lacked = project.missing(APPLYING)
-    if lacked and project.missing(DEPLOYING):
+    lacked = missing_permissions(settings.project, APPLYING)
+    if lacked and missing_permissions(settings.project, DEPLOYING):
         raise InputError(
             f"{settings.project}: you lack {', '.join(lacked)}; have an owner of the project run "
             "`make cloud`, with you in approvers of terraform.tfvars, or make you an owner"
         )
-    if not project.has_billing():
-        raise InputError(
-            f"{settings.project}: has no billing account; link one on "
-            f"https://console.cloud.google.com/billing/linkedaccount?project={settings.project}"
-        )
-    wanted = {
-        ("compute.googleapis.com", "N2_CPUS"): (_LEAST_CPUS, project.compute_quota),
-        ("aiplatform.googleapis.com", trainer.metric): (trainer.count, project.vertex_quota),
-    }
-    for (service, metric), (least, find) in wanted.items():
-        limit = find(metric)
-        print(f"quota {metric} in {settings.region}: {limit or 0:g}, {least} needed")
-        if limit is None:
-            print(f"  {service} names no such quota here; look at {QUOTAS_PAGE}")
-        elif limit < least:
-            raise InputError(
-                f"{settings.project}: the quota {metric} of {service} in {settings.region} is "
-                f"{limit:g}, and {least} is needed; ask for it on {QUOTAS_PAGE}, or take another "
-                f"trainer or region in {FILE}"
-            )
     return not lacked
+
+
+def missing_permissions(project: str, permissions: Sequence[str]) -> list[str]:
+    """Returns those of some permissions on a project that the caller lacks.
+
+    Raises:
+      InputError: there are no credentials, or the project cannot be looked at.
+    """
+    from google.api_core.exceptions import from_http_response
+
+    url = f"https://cloudresourcemanager.googleapis.com/v1/projects/{project}:testIamPermissions"
+
+    def send() -> dict[str, Any]:
+        wanted = {"permissions": permissions}
+        answer = google_cloud.session(project).request("POST", url, json=wanted)
+        if answer.status_code != 200:
+            raise from_http_response(answer)
+        return answer.json()
+
+    remedy = "check the id, and that `gcloud auth list` shows somebody who may look at it"
+    with google_cloud.service_errors(project, "cannot be looked at", remedy):
+        found = google_cloud.patiently(send)
+    return sorted({*permissions} - {*found.get("permissions", ())})
 
 
 def confirm(question: str, word: str, yes: bool) -> None:
@@ -241,10 +163,10 @@ def up(settings: Settings, config_file: str, release: str, yes: bool) -> None:
     commit = check_machine(release)
     deployment = Deployment(settings, Release(commit))
     _, config = releases.read_config(deployment, config_file)
-    may_apply = check_project(settings)
-    print("docs/cloud.md has what machines and images cost")
+    applies = may_apply(settings)
+    print("docs/cloud.md has what machines and images cost, and the quotas that they need")
     confirm(f"Set up {settings.project}, commit {commit[:12]}?", "yes", yes)
-    if may_apply:
+    if applies:
         apply(settings)
     else:
         print("you may not apply; what an owner has applied is used")
@@ -343,7 +265,6 @@ def down(settings: Settings, yes: bool) -> None:
         )
     if {"aiplatform.googleapis.com", "dataflow.googleapis.com"} <= {*enabled.split()}:
         releases.stop(settings)
-        serving.remove(settings)
         releases.await_dataflow(settings)
     for kind in ("text", "config", "work"):
         bucket = f"gs://{settings.bucket}-{kind}"

@@ -189,12 +189,8 @@ def _describe(run: RetrainingRun) -> str:
     return f"{run.path}: {counted(run.new_files, 'new file')}, {what}"
 
 
-def rollback(config: Retraining, before: Callable[[int], None] = lambda version: None) -> None:
+def rollback(config: Retraining) -> None:
     """Takes the newest served version back.
-
-    Args:
-      config: configuration of the retraining.
-      before: is called with the version to serve instead, before anything is changed.
 
     Raises:
       InputError: there is none to go back to, or another run is at work.
@@ -202,7 +198,7 @@ def rollback(config: Retraining, before: Callable[[int], None] = lambda version:
     from beambert.deploy.retraining import workspace
 
     with lock_held(f"{config.workspace}/LOCK", config.workspace):
-        run, version, other = workspace.withdraw(config.workspace, before)
+        run, version, other = workspace.withdraw(config.workspace)
     print(
         f"{config.workspace}/{SERVING}/{other}: is the served version now; {version} of {run} is "
         "withdrawn, and the next run continues from the one before it"

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from beambert import io
@@ -157,12 +156,8 @@ def choose_version(serving: str, run: RetrainingRun, greatest: int = 0) -> int:
     return int(version)
 
 
-def withdraw(workspace: str, first: Callable[[int], None]) -> tuple[str, int, int]:
+def withdraw(workspace: str) -> tuple[str, int, int]:
     """Takes the newest served version back; a call that was killed is completed by the next one.
-
-    Args:
-      workspace: the workspace.
-      first: is called with the version to serve instead, before anything is changed.
 
     Returns:
       the folder of the run that had published the version, the version, and the one served now.
@@ -185,7 +180,6 @@ def withdraw(workspace: str, first: Callable[[int], None]) -> tuple[str, int, in
             continue
         result = read_as(RunResult, file)
         if result.version == version:
-            first(before)
             # It is recorded first, as the version's folder is what a second call begins with.
             withdrawn = dataclasses.replace(result, outcome=WITHDRAWN)
             write_json(file, dataclasses.asdict(withdrawn))

@@ -16,7 +16,7 @@ from beambert import io
 from beambert.deploy import __main__ as command
 from beambert.deploy import cloud, google_cloud
 from beambert.deploy.settings import FILE, Settings
-from beambert.deploy.vertex import releases, serving
+from beambert.deploy.vertex import releases
 from beambert.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -35,20 +35,17 @@ class Answer:
 
 
 class Google:
-    """A project: its billing, quotas and roles, its buckets, and the programs that change them.
+    """A project: its roles, its buckets, and the programs that change them.
 
     Attributes:
       lacked: permissions that the caller lacks.
-      billing: whether it has an account.
-      quotas: Vertex's quotas, name -> value by region.
       buckets: those that exist.
       calls: the programs that were run, as words.
       fails: a word of the call that fails.
     """
 
     def __init__(self, monkeypatch):
-        self.lacked, self.billing, self.is_known = set(), True, True
-        self.quotas = {"custom_model_training_preemptible_tpu_v5e": {"us-central1": 8}}
+        self.lacked, self.is_known = set(), True
         self.buckets, self.calls, self.fails, self.files = set(), [], None, {}
         self.applied, self.early = False, 0
         monkeypatch.setattr(google_cloud, "session", lambda _: self)
@@ -63,8 +60,8 @@ class Google:
         monkeypatch.setattr(io, "list_folder", self.list_folder)
         monkeypatch.setattr(releases, "find", lambda *_: "built")
         monkeypatch.setattr(releases, "deploy", lambda *_, **__: self.calls.append(["deploy"]))
-        for module, name in ((releases, "stop"), (serving, "remove"), (releases, "await_dataflow")):
-            monkeypatch.setattr(module, name, lambda _, n=name: self.calls.append([n]))
+        for name in ("stop", "await_dataflow"):
+            monkeypatch.setattr(releases, name, lambda _, n=name: self.calls.append([n]))
 
     def list_folder(self, path):
         return [name for name in self.files if name.startswith(f"{path}/")]
@@ -73,21 +70,8 @@ class Google:
         if self.early:
             self.early -= 1
             return Answer(403, {"error": {"message": "API has not been used in project before"}})
-        if "testIamPermissions" in url:
-            return Answer(200, {"permissions": [*({*json["permissions"]} - self.lacked)]})
-        if "billingInfo" in url:
-            return Answer(200, {"billingEnabled": self.billing})
-        if "/regions/" in url:
-            known = url.endswith("/us-central1")
-            return Answer(200 if known else 404, {"quotas": [{"metric": "N2_CPUS", "limit": 24}]})
-        name = url.rpartition("%2F")[2]
-        if name not in self.quotas:
-            return Answer(404, {})
-        buckets = [
-            {"effectiveLimit": str(value), **({"dimensions": {"region": region}} if region else {})}
-            for region, value in self.quotas[name].items()
-        ]
-        return Answer(200, {"consumerQuotaLimits": [{"quotaBuckets": buckets}]})
+        assert url.endswith("/my-project:testIamPermissions") and method == "POST"
+        return Answer(200, {"permissions": [*({*json["permissions"]} - self.lacked)]})
 
     def call(self, *words):
         self.calls.append([*words])
@@ -135,7 +119,7 @@ def down():
 STEPS = ("apply", "beambert.demo.corpus", "submit", "deploy")
 
 
-def test_from_nothing(google, capsys):
+def test_from_nothing(google):
     up()
     assert [step for step in google.did(*STEPS) if "demo" not in step] == [
         "apply",
@@ -143,8 +127,6 @@ def test_from_nothing(google, capsys):
         "deploy",
     ]
     assert google.list_folder(f"{CONFIG}/trial")
-    printed = capsys.readouterr().out
-    assert "quota custom_model_training_preemptible_tpu_v5e in us-central1: 8, 8 needed" in printed
     up()
     assert google.did("submit", "deploy") == ["submit", "deploy", "deploy"]
 
@@ -175,11 +157,7 @@ def test_a_teardown_goes_on(google, step):
     google.fails = None
     down()
     assert not google.buckets and not google.applied
-    assert google.did("stop", "remove", "await_dataflow")[:3] == [
-        "stop",
-        "remove",
-        "await_dataflow",
-    ]
+    assert google.did("stop", "await_dataflow")[:2] == ["stop", "await_dataflow"]
     down()
 
 
@@ -196,15 +174,6 @@ def lack(*names):
 
 
 BAD = {
-    "has no billing account": lambda google, _: setattr(google, "billing", False),
-    "quota custom_model_training_preemptible_tpu_v5e of .* is 4, and 8": lambda google, _: (
-        google.quotas.update(custom_model_training_preemptible_tpu_v5e={"us-central1": 4})
-    ),
-    # a region without the accelerator has the value of all others
-    "is 0, and 8 is needed": lambda google, _: google.quotas.update(
-        custom_model_training_preemptible_tpu_v5e={"": 0, "us-west1": 8}
-    ),
-    'region = "us-central7": no such region': change(region="us-central7"),
     'trainer = "v6e-8": Vertex AI has no TensorFlow': change(trainer="v6e-8"),
     'trainer = "v9": no such machine': change(trainer="v9"),
     "you lack storage.buckets.create; have an owner": lack(

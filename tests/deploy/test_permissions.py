@@ -20,14 +20,14 @@ OF_ROLES = {
     "artifactregistry.writer": "artifactregistry: repositories.downloadArtifacts "
     "repositories.uploadArtifacts",
     "cloudbuild.builds.editor": "cloudbuild: builds.create builds.get",
-    "compute.viewer": "compute: machineTypes.get regions.get",
+    "compute.viewer": "compute: machineTypes.get",
     "dataflow.developer": "dataflow: jobs.create jobs.get jobs.list jobs.cancel "
     "jobs.updateContents messages.list metrics.get",
     "dataflow.worker": "dataflow: workItems.lease workItems.update shuffle.read shuffle.write",
     "logging.logWriter": "logging: logEntries.create",
     "logging.viewer": "logging: logEntries.list",
     "monitoring.viewer": "monitoring: alertPolicies.get",
-    "serviceusage.serviceUsageConsumer": "serviceusage: services.use quotas.get",
+    "serviceusage.serviceUsageConsumer": "serviceusage: services.use",
     "storage.legacyBucketReader": "storage: buckets.get objects.list",
     "storage.objectCreator": "storage: objects.create",
     "storage.objectUser": "storage: objects.create objects.delete objects.get objects.list",
@@ -79,7 +79,7 @@ CALLS = {
         "work storage objects.get objects.list"
     ),
     ("approvers", "make cloud: checks, copies the task, gcloud builds submit"): (
-        "project serviceusage quotas.get services.use; project compute regions.get; "
+        "project serviceusage services.use; "
         "config storage objects.create; work storage buckets.get objects.create; "
         "project cloudbuild builds.create builds.get; project logging logEntries.list; "
         "acts_as beambert-build"
@@ -96,7 +96,7 @@ CALLS = {
         "project dataflow jobs.create messages.list metrics.get; project compute machineTypes.get; "
         "acts_as beambert-worker; work storage objects.create; text storage objects.list"
     ),
-    ("approvers", "serve and withdraw"): (
+    ("approvers", "put a version behind an endpoint by gcloud"): (
         "project aiplatform models.upload models.get models.update endpoints.list endpoints.create "
         "endpoints.update endpoints.deploy endpoints.undeploy; "
         "work storage objects.get objects.list objects.create objects.delete"
