@@ -465,10 +465,10 @@ def reopen_output(folder: str, job: Mapping[str, Any]) -> None:
 
 def finish_output(folder: str, job: Mapping[str, Any]) -> None:
     """Marks an output folder as complete. Nothing may be written into it afterwards."""
-    io.write_bytes(f"{folder}/{MARKER_FILE}", serialize_job(job))
-    io.delete_quietly([f"{folder}/{UNFINISHED_FILE}"])
     for left in io.leftovers(folder):
         io.delete(left)
+    io.write_bytes(f"{folder}/{MARKER_FILE}", serialize_job(job))
+    io.delete_quietly([f"{folder}/{UNFINISHED_FILE}"])
 
 
 def refuse_others(folder: str, expected: Collection[str]) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 from beambert.cli import COMMANDS
 from beambert.deploy.settings import check_keys
 from beambert.errors import InputError
-from beambert.folders import BLESSED, MARKER_FILE, NOT_BLESSED
 from beambert.pipelines.corpus.sources import parse_sources
 
 PUBLISHED = "published"
@@ -277,16 +276,6 @@ def record_folders(config: Retraining, run_path: str) -> tuple[str, ...]:
     if len(lengths) == 1:
         return (records,)
     return tuple(f"{records}/{length}" for length in sorted(map(int, lengths)))
-
-
-def markers(step: str, run: RetrainingRun) -> tuple[tuple[str, ...], ...]:
-    """Returns groups of files. A step is done once each group has a file that exists."""
-    if step == SERVING:
-        return ((f"{run.path}/result.json",),)
-    if step == RECORDS:
-        return tuple((f"{folder}/{MARKER_FILE}",) for folder in run.records)
-    names = (BLESSED, NOT_BLESSED) if step in (BASELINE, EVALUATION) else (MARKER_FILE,)
-    return (tuple(f"{run.folder(step)}/{name}" for name in names),)
 
 
 def command(step: str, config: Retraining, run: RetrainingRun) -> list[str]:

@@ -15,10 +15,10 @@ from beambert.deploy.retraining.runs import (
     Retraining,
     RetrainingRun,
     RunResult,
-    markers,
 )
 from beambert.deploy.settings import check_keys
 from beambert.errors import InputError
+from beambert.folders import MARKER_FILE, UNFINISHED_FILE
 from beambert.io import exists, read_text
 from beambert.model_files import GRAPH_FILE
 
@@ -115,7 +115,14 @@ def _numbers_in(folder: str) -> list[int]:
 
 def is_done(step: str, run: RetrainingRun) -> bool:
     """Whether a step of a run is finished."""
-    return all(any(map(exists, group)) for group in markers(step, run))
+    if step == SERVING:
+        return exists(f"{run.path}/{RESULT_FILE}")
+    folders = run.records if step == RECORDS else (run.folder(step),)
+    # One that was killed at its very end is run again, which tidies up.
+    return all(
+        MARKER_FILE in names and UNFINISHED_FILE not in names
+        for names in map(io.list_folder, folders)
+    )
 
 
 def begin(run: RetrainingRun) -> None:

@@ -95,12 +95,12 @@ class FinishFolders(beam.DoFn):
             if overlaps:
                 write_bytes(self._plan.beside(OVERLAPS_FILE), listed)
             raise
+        delete_prefixed(self._plan.job.output, TEMPORARY_PREFIX)
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
             of_inputs = f"{folder.path}/{INPUTS_FILE}"
             if self._plan.input_list.path not in ("", of_inputs):
                 write_list(of_inputs, inputs)
             self._finish(folder, info, shards.folders[folder.path].statistics)
-        delete_prefixed(self._plan.job.output, TEMPORARY_PREFIX)
         # Those of an earlier job that failed.
         delete_quietly([self._plan.beside(name) for name in (REJECTS_FILE, OVERLAPS_FILE)])
         yield from (folder.path for folder in folders)

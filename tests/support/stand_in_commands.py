@@ -85,6 +85,7 @@ class Commands:
         (output / "metrics.json").write_text(json.dumps(metrics))
         marker = output / ("BLESSED" if is_blessed else "NOT_BLESSED")
         marker.write_text(f"accuracy {accuracy}\n")
+        (output / "_SUCCESS").write_text("{}")
 
     def _export(self, flags, output):
         (output / "_tmp-0-0").rmdir()

@@ -93,6 +93,15 @@ def test_killed_at_any_step(tmp_path, config, commands, step, when):
     assert workspace.read_history(config.workspace).published[-1].endswith("000002")
 
 
+def test_a_step_that_was_killed_while_it_tidied_up_is_run_again(config, commands):
+    commands.kill = ("evaluation", "after")
+    with pytest.raises(KilledError):
+        retrain.retrain(config)
+    pathlib.Path(config.workspace, "runs/000001/evaluation/_UNFINISHED").touch()
+    retrain.retrain(config)
+    assert [step for step, _ in commands.ran].count("evaluation") == 2
+
+
 def test_half_a_version_is_made_again(tmp_path, config, commands):
     """On gs:// a version appears file by file, the graph last."""
     commands.kill = ("serving", "after")

@@ -73,6 +73,21 @@ class TestBadInput:
             result = data(capsys, vocab_file, output, f"--input={corpus_file}")
             refused(result, output, "something else")
 
+    def test_nothing_temporary_is_left_when_a_folder_is_marked_as_finished(
+        self, capsys, tmp_path, corpus_file, vocab_file, monkeypatch
+    ):
+        """A command that is killed after the mark is not run again."""
+        left = []
+
+        def finish(folder, job):
+            left.append([path for path in temporary(output) if "lock" not in path])
+            folders.finish_output(folder, job)
+
+        output = tmp_path / "records"
+        monkeypatch.setattr("beambert.pipelines.pretraining.finishing.finish_output", finish)
+        assert data(capsys, vocab_file, output, f"--input={corpus_file}", "--shuffle=files")[0] == 0
+        assert left == [[]]
+
     def test_vocabulary(self, capsys, tmp_path, corpus_file):
         path = tmp_path / "vocab.txt"
         path.write_text("\n".join((*SPECIAL_TOKENS, "The", "House", "river")))
