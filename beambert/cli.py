@@ -84,7 +84,7 @@ _TABLE = (
     ),
     Command(
         "glue",
-        "encoder -> all of GLUE, submission.zip",
+        "encoder -> all of GLUE",
         "beambert.trainer.commands.glue",
         resumes=True,
     ),

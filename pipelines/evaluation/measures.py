@@ -160,7 +160,6 @@ def of_baseline(metric: str, score: float, min_change: float) -> Requirement:
 
 # Folder of the files that an official scorer reads, for the tasks that have one.
 OFFICIAL = "official"
-BINS = 10
 # Numbers of bootstrap samples. They are large enough that other samples would move the ends only by
 # a small part of the interval. More than 10,000 examples get fewer, as their intervals are narrow.
 _MOST_RESAMPLES, _LEAST_RESAMPLES = 1000, 200
@@ -225,18 +224,6 @@ def constant_answers(
     return found
 
 
-def details(outcomes: Outcomes, labels: Sequence[str]) -> dict[str, Any]:
-    """Returns further results over all examples; which there are depends on the kind.
-
-    A classification has `confusion_matrix`, whose [i][j] counts the examples of label i that were
-    predicted as label j, and `calibration`. A choice and questions have `calibration`. Tags have
-    the scores of entities `by_type`, and several labels have scores `by_label`.
-    """
-    confidence = outcomes.confidence()
-    calibrated = {"calibration": calibration(*confidence)} if confidence else {}
-    return outcomes.details(labels) | calibrated
-
-
 def by_slice(
     scores: Mapping[tuple[str, str] | None, dict[str, Any]], orders: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, Any]]:
@@ -255,35 +242,6 @@ def by_slice(
 def written(score: float | None) -> str:
     """Returns a score with four decimals; "-" for None."""
     return "-" if score is None else f"{score:.4f}"
-
-
-def calibration(probability: NDArray[np.float64], right: NDArray[np.bool_]) -> dict[str, Any]:
-    """Compares the probability of the given answers with the share that is right.
-
-    Args:
-      probability: probabilities that the model gives its answers, [examples].
-      right: whether the answers are right, [examples].
-
-    Returns:
-      `bins`, each with the `least` and `greatest` probability, the number of `examples` in between
-      and, if there are any, their mean `probability` and `accuracy`; and
-      `expected_calibration_error`, the mean distance between these two over the examples (Naeini et
-      al. 2015, Guo et al. 2017).
-    """
-    edges = np.linspace(0, 1, BINS + 1)
-    # A bin includes its upper edge; the first also includes 0.
-    positions = np.clip(np.searchsorted(edges, probability) - 1, 0, BINS - 1)
-    bins, error = [], 0.0
-    for i in range(BINS):
-        inside = positions == i
-        found = {"least": round(edges[i], 6), "greatest": round(edges[i + 1], 6)}
-        found["examples"] = int(inside.sum())
-        if inside.any():
-            mean, share = float(probability[inside].mean()), float(right[inside].mean())
-            found |= {"probability": round(mean, 6), "accuracy": round(share, 6)}
-            error += abs(mean - share) * inside.mean()
-        bins.append(found)
-    return {"expected_calibration_error": round(float(error), 6), "bins": bins}
 
 
 def intervals(

@@ -53,7 +53,6 @@ def render(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> str:
         _baseline(metrics),
         _by_slice(metrics),
         _confusion(metrics),
-        _calibration(metrics),
         _by_type(metrics),
         _official(metrics),
         _mistake_table(metrics, mistakes),
@@ -151,28 +150,6 @@ def _confusion(metrics: dict[str, Any]) -> Html | None:
     ]
     header = ("label, predicted as", *labels)
     return section("Confusion matrix", table(header, rows, ("name", *["number"] * len(labels))))
-
-
-def _calibration(metrics: dict[str, Any]) -> Html | None:
-    found = metrics["details"].get("calibration")
-    if found is None:
-        return None
-    about = (
-        "Of well calibrated answers as many are right as the model predicts. The mean distance, "
-        f"the expected calibration error, is {found['expected_calibration_error']:.4f}."
-    )
-    rows = [
-        (
-            f"{one['examples']:,}",
-            f"{one['probability']:.4f}",
-            f"{one['accuracy']:.4f}",
-            bar(one["accuracy"]),
-        )
-        for one in found["bins"]
-        if one["examples"]
-    ]
-    header = ("answers", "probability", "share that is right", "")
-    return section("Calibration", note(about), table(header, rows, (*["number"] * 3, "bar")))
 
 
 def _by_type(metrics: dict[str, Any]) -> Html | None:

@@ -29,7 +29,6 @@ from beambert.pipelines.evaluation.measures import (
     by_slice,
     changes,
     constant_answers,
-    details,
     measures_of,
     of_baseline,
     words_note,
@@ -348,7 +347,7 @@ def _evaluate(
         "thresholds": verdicts,
         "overall": scores[None],
         "slices": by_slice(scores, orders),
-        "details": details(outcomes, labels),
+        "details": outcomes.details(labels),
     }
     if official := task.official(examples, records):
         metrics["details"][OFFICIAL], texts = official

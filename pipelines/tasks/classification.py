@@ -161,11 +161,6 @@ class ClassOutcomes(ArrayOutcomes):
         is_one = len(np.unique(self.labels)) == 1
         return metrics.OF_SEVERAL_CLASSES if is_one else frozenset()
 
-    def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Returns the probability of each answer, and whether it is right."""
-        probability = self.probabilities[np.arange(len(self)), self.predictions]
-        return probability, self.labels == self.predictions
-
     def constants(self) -> list[tuple[int, Self]]:
         """Returns each class as a constant answer; the probabilities are the classes' shares."""
         classes = self.probabilities.shape[1]

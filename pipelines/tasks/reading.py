@@ -123,13 +123,6 @@ def read_file(
     return file
 
 
-def read_examples(
-    task: Task, data_dir: str, split: str, labels: Sequence[str] | None = None
-) -> list[Any]:
-    """Returns the examples that `read_file` reads; the arguments are its own."""
-    return list(read_file(task, data_dir, split, labels).examples)
-
-
 # Share of a split's examples that may be in train, too, without a word. Of GLUE's dev splits,
 # CoLA's has the greatest: 1.5 %.
 _MOST_IN_TRAIN = 0.02

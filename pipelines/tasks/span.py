@@ -49,15 +49,13 @@ class AnswerOutcomes(ArrayOutcomes):
       exact_match: 1 if the answer is right, else 0, [questions].
       f1: F1 of the words of the answer, [questions].
       impossible: whether the context has no answer, [questions].
-      probability: probability that the model gives its answer, [questions].
     """
 
     exact_match: NDArray[np.float64]
     f1: NDArray[np.float64]
     impossible: NDArray[np.int64]
-    probability: NDArray[np.float64]
 
-    FEATURES = ("exact_match", "squad_f1", "impossible", "probability")
+    FEATURES = ("exact_match", "squad_f1", "impossible")
     SHARES = frozenset({"exact_match"})
     METRICS = ("squad_f1", "exact_match")
 
@@ -71,15 +69,10 @@ class AnswerOutcomes(ArrayOutcomes):
         found = {"exact_match": self.exact_match, "squad_f1": self.f1}
         return {name: float(found[name].mean()) for name in names}
 
-    def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Returns the probability of each answer, and whether it is right."""
-        return self.probability, self.exact_match == 1
-
     def constants(self) -> list[tuple[str, Self]]:
         """Returns the constant answer that there is none."""
         right = self.impossible.astype(float)
-        certain = np.ones(len(self))
-        return [("no answer", type(self)(right, right, self.impossible, certain))]
+        return [("no answer", type(self)(right, right, self.impossible))]
 
 
 def predictions_of(
@@ -201,7 +194,7 @@ class Span(Task):
     ) -> tuple[dict[str, float], dict[str, str]]:
         """Returns the metrics of SQuAD's official scorer and its input files by name."""
         found = predictions_of(examples, records, self.allows_no_answer)
-        scores = score(examples, found.answers, self.allows_no_answer, found.null_odds or None)
+        scores = score(examples, found.answers, self.allows_no_answer)
         return scores.metrics, found.files()
 
     def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:

@@ -133,12 +133,8 @@ class Outcomes(abc.ABC):
         """Returns the metrics that say nothing about these examples, such as F1 of one class."""
         return frozenset()
 
-    def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
-        """Returns the probability of each answer and whether it is right, if there are any."""
-        return None
-
     def details(self, labels: Sequence[str]) -> dict[str, Any]:
-        """Returns further results besides metrics and calibration.
+        """Returns further results besides metrics.
 
         Args:
           labels: labels in index order.
@@ -291,7 +287,7 @@ class Task(abc.ABC):
       allows_no_answer: whether a question may have no answer; the right prediction is then "".
       encoding: value of --encoding, see `corpus.encodings.parse_encodings`. SQuAD's files are
         UTF-8.
-      title: name of the task in the files for GLUE's leaderboard; None for other tasks.
+      title: name of the task in GLUE's tables and folders; None for other tasks.
     """
 
     # Name of the kind. A class that has one enters itself in `KINDS`.

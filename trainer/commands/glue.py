@@ -29,7 +29,7 @@ class GlueSettings:
         help="tasks to run (default: all)",
     )
     output: str = setting(
-        metavar="DIR", help="folder for a model folder of each task, glue.json and submission.zip"
+        metavar="DIR", help="folder for a model folder of each task, and glue.json"
     )
 
 
@@ -38,7 +38,7 @@ def build_parser() -> FlagParser:
     parser = FlagParser(
         prog="beambert glue",
         description="Fine-tunes an encoder on every task of GLUE whose data is present, prints the "
-        "table of dev results and writes submission.zip for the leaderboard.",
+        "table of dev results.",
         examples=EXAMPLES,
     )
     add_settings(parser, GlueSettings)

@@ -38,8 +38,6 @@ from beambert.trainer.weights.adapter import adapter_files
 COMPILING_FLOPS = 1e12
 # The folder in a model folder with what `--lora_rank` has learnt, for PEFT.
 ADAPTER_FOLDER = "adapter"
-# The folder in a model folder with the files for external scorers.
-PREDICTIONS_FOLDER = "predictions"
 
 
 @logging_restored()
@@ -89,8 +87,6 @@ def _train(
     results |= data.results(run.outputs)
     if chief:
         check_lock()
-        for name, text in data.prediction_files(run.outputs).items():
-            io.write_bytes(f"{output.model_dir}/{PREDICTIONS_FOLDER}/{name}", text.encode())
         results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
         results |= {f"words_{name}": value for name, value in data.by_words().items()}
         print(f"{output.model_dir}: {describe_results(data, results)}", flush=True)

@@ -158,10 +158,6 @@ class TaskData:
     def _scores(self, outcomes: Outcomes) -> dict[str, float]:
         return outcomes.scores(self.task.metrics, self.task.positive_index(self.labels))
 
-    def prediction_files(self, outputs: Mapping[str, np.ndarray]) -> dict[str, str]:
-        """Returns the contents of prediction files for external scorers of dev, by file name."""
-        return {}
-
     def sha256(self) -> dict[str, str]:
         """Returns the SHA-256 of each split's files."""
         return dict(self._read.sha256)

@@ -91,7 +91,7 @@ def test_shares_of_examples_have_wilson_intervals():
     for correct, count in ((7, 10), (0, 5), (5, 5), (812, 872)):
         right = np.arange(count) < correct
         score = right.astype(float)
-        answers = AnswerOutcomes(score, score, right * 0, score)
+        answers = AnswerOutcomes(score, score, right * 0)
         for end in measures.intervals(answers, ["exact_match"], POSITIVE)["exact_match"]:
             distance = abs(correct / count - end)
             assert distance == pytest.approx(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from beambert.pipelines.evaluation.measures import Measures, calibration, constant_answers
+from beambert.pipelines.evaluation.measures import Measures, constant_answers
 from beambert.pipelines.evaluation.report import worst_mistakes
 from beambert.pipelines.tasks.classification import ClassOutcomes
 from beambert.pipelines.tasks.declarations import KINDS
@@ -56,7 +56,7 @@ def test_constant_answers_of_the_other_kinds():
     tags = TagOutcomes.of_records(records)
     best = best_constants(tags, ["entity_f1", "accuracy"])
     assert best == {"entity_f1": ("O", 0), "accuracy": ("O", 0.75)}
-    answers = AnswerOutcomes(np.zeros(4), np.zeros(4), np.array([1, 0, 0, 0]), np.ones(4))
+    answers = AnswerOutcomes(np.zeros(4), np.zeros(4), np.array([1, 0, 0, 0]))
     best = best_constants(answers, ["squad_f1"])
     assert best == {"squad_f1": ("no answer", 0.25)}
 
@@ -69,7 +69,7 @@ def test_scores_are_the_same_from_tfma_as_from_the_records(kind, metric):
     """TFMA's features are float32 arrays; a constant answer must not seem better by rounding."""
     generator = np.random.default_rng(8)
     written = [
-        {"squad_f1": x, "exact_match": x, "number": x, "score": y, "probability": y}
+        {"squad_f1": x, "exact_match": x, "number": x, "score": y}
         for x, y in generator.random((2000, 2)).astype(np.float32)
     ]
     lists, arrays = (
@@ -79,26 +79,6 @@ def test_scores_are_the_same_from_tfma_as_from_the_records(kind, metric):
         for one in (lambda x: [float(x)], lambda x: np.array([x]))
     )
     assert arrays.scores([metric], POSITIVE) == lists.scores([metric], POSITIVE)
-
-
-def test_calibration_of_a_model_that_knows_its_chances():
-    """Answers that are right as often as said have no error; answers surer than that have."""
-    generator = np.random.default_rng(4)
-    probability = generator.uniform(0.5, 1, 20000)
-    right = generator.random(20000) < probability
-    honest = calibration(probability, right)
-    assert honest["expected_calibration_error"] < 0.02
-    assert [one["examples"] > 0 for one in honest["bins"]] == [False] * 5 + [True] * 5
-    boastful = calibration(np.full(20000, 0.99), right)
-    assert boastful["expected_calibration_error"] == pytest.approx(0.99 - 0.75, abs=0.01)
-    assert boastful["bins"][-1]["accuracy"] == pytest.approx(0.75, abs=0.01)
-
-
-def test_probabilities_on_an_edge_are_counted_once():
-    """0, 1 and a tenth in between."""
-    found = calibration(np.array([1.0, 0.0, 0.4]), np.array([True, False, True]))
-    assert [i for i, one in enumerate(found["bins"]) if one["examples"]] == [0, 3, 9]
-    assert sum(one["examples"] for one in found["bins"]) == 3
 
 
 def test_constant_outcomes_of_tags_and_classes():

@@ -10,7 +10,7 @@ import pytest
 from beambert.errors import InputError
 from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.choice import ChoiceExample
-from beambert.pipelines.tasks.reading import read_examples, read_file
+from beambert.pipelines.tasks.reading import read_file
 from beambert.pipelines.tasks.table_task import TextExample
 from beambert.pipelines.tasks.tagging import TaggedExample
 
@@ -20,6 +20,10 @@ def write(folder: pathlib.Path, name: str, content: str | bytes) -> str:
     data = content if isinstance(content, bytes) else content.encode()
     (folder / name).write_bytes(data)
     return str(folder)
+
+
+def read_examples(*given):
+    return list(read_file(*given).examples)
 
 
 def refused(message: str):
