@@ -166,6 +166,11 @@ def attend_locally(
     """
     length, heads, width = query_BNLD.shape[2], query_BNLD.shape[1], query_BNLD.shape[3]
     settings = rate, dropout_seed, site
+    if dropout_seed is None or rate == 0:
+        bias = score_bias(input_mask_BL, length, document_BL=document_BL)
+        context_BNLD = attend_fused(query_BNLD, key_BNLD, value_BNLD, bias, reach)
+        if context_BNLD is not None:
+            return context_BNLD
     if length <= 3 * reach:
         bias_LL = _window_bias(np.arange(length), np.arange(length), reach)
         bias = score_bias(input_mask_BL, length, document_BL=document_BL) + bias_LL

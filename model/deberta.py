@@ -20,7 +20,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from beambert.model.attention import attend
 from beambert.model.encoder import Encoder
 from beambert.model.families.debertav2 import BLOCK, SUFFIX, DebertaV2Config
 from beambert.model.layers import (
@@ -29,6 +28,8 @@ from beambert.model.layers import (
     BertLayer,
     BertSelfAttention,
     WordEmbeddings,
+    attend,
+    attention_by,
     bert_layer_norm,
     dropout,
     fold_seed,
@@ -215,7 +216,11 @@ class DebertaSelfAttention(BertSelfAttention):
         score_BNLL = ops.cast(score_BNLL, "float32") * query_BNLD.shape[-1] ** -0.5
         bias = ops.cast(score_bias, "float32") + score_BNLL
         rate = config.attention_probs_dropout_prob
-        context_BNLD = attend(query_BNLD, key_BNLD, value_BNLD, bias, rate, dropout_seed, self.site)
+        # Fused attention takes no scores.
+        with attention_by(None):
+            context_BNLD = attend(
+                query_BNLD, key_BNLD, value_BNLD, bias, rate, dropout_seed, self.site
+            )
         context_TH = ops.reshape(
             ops.transpose(context_BNLD, (0, 2, 1, 3)), (-1, config.hidden_size)
         )

@@ -332,12 +332,13 @@ def attend(query, key, value, bias, rate: float = 0.0, dropout_seed=None, site: 
     return ops.matmul(ops.cast(weights, value.dtype), value)
 
 
-def attend_fused(query, key, value, bias):
+def attend_fused(query, key, value, bias, reach: int | None = None):
     """Returns what `attend` does without dropout by that of `attention_by`; None if that cannot.
 
     Args:
       query, key, value: see `attend`.
       bias: see `attend`; the same bias for all queries is that of padding behind the tokens.
+      reach: number of positions to each side that each query sees; None for all.
     """
     fused = _fused.get()
     if fused is None:
@@ -354,6 +355,8 @@ def attend_fused(query, key, value, bias):
         bias = ops.moveaxis(bias, 1, -3)
         bias = ops.reshape(ops.cast(bias, query.dtype), (-1, *bias.shape[-3:]))
         masking = {"bias": bias}
+    if reach is not None:
+        masking["local_window_size"] = reach
     context = fused(*inputs, **masking)
     return None if context is None else ops.moveaxis(ops.reshape(context, (-1, *shape[1:])), -2, 1)
 

@@ -230,12 +230,18 @@ def test_a_long_row_is_read_the_same_once_compiled(jit_compile, monkeypatch):
 
 
 @pytest.mark.parametrize("separator", [SEPARATOR, pytest.param(None, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("way", ["whole", "parts", "bert"])
+@pytest.mark.parametrize("way", ["whole", "parts", "bert", "splash"])
 def test_fused_attention_is_the_plain_one(way, separator, monkeypatch):
     """Outputs and gradients of windows, documents and padding.
 
     Keras computes in its place, or JAX where Keras uses it, as in test_engines.py.
     """
+    if way == "splash":
+        if keras.backend.backend() != "jax":
+            pytest.skip("is of JAX")
+        # Three blocks of scores to each side.
+        monkeypatch.setitem(globals(), "LENGTH", 384)
+        monkeypatch.setitem(globals(), "ROWS", [(9, 170, 100), (360,)])
     ids, mask, _ = random_rows()
     encoder = modern_encoder(monkeypatch, way == "parts")
     if way == "bert":
@@ -246,7 +252,15 @@ def test_fused_attention_is_the_plain_one(way, separator, monkeypatch):
     plain = outputs_and_gradient(encoder, ids, mask, upstream)
     shapes = []
 
-    def attend(query, key, value, bias=None, key_value_seq_lengths=None):
+    def attend(query, key, value, bias=None, key_value_seq_lengths=None, local_window_size=None):
+        if way == "splash":
+            from beambert.trainer.loop.engines.jax import attend_by_splash
+
+            shapes.append(query.shape[:2])
+            masking = bias, key_value_seq_lengths, local_window_size
+            return attend_by_splash(query, key, value, *masking, interpret=True)
+        if local_window_size is not None:
+            return None
         shapes.append(query.shape[:2])
         if keras.backend.backend() == "jax":
             import jax
@@ -260,8 +274,8 @@ def test_fused_attention_is_the_plain_one(way, separator, monkeypatch):
 
     with layers.attention_by(attend):
         fused = outputs_and_gradient(encoder, ids, mask, upstream)
-    blocks = -(-LENGTH // 4)
-    assert shapes == [(2, LENGTH), (2, LENGTH) if way == "bert" else (2 * blocks, 4)]
+    local = (2, LENGTH) if way in ("bert", "splash") else (2 * -(-LENGTH // 4), 4)
+    assert shapes == [(2, LENGTH), local]
     np.testing.assert_allclose(fused[0][mask > 0], plain[0][mask > 0], atol=1e-5)
     np.testing.assert_allclose(fused[1], plain[1], atol=1e-4)
     with layers.attention_by(lambda *_, **__: None):

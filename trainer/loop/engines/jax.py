@@ -6,8 +6,10 @@ masks, so both engines compute the same but for the order of additions.
 
 import atexit
 import contextlib
+import dataclasses
 import functools
 import itertools
+import math
 import os
 import queue
 import re
@@ -20,6 +22,10 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 from jax.experimental import multihost_utils
+from jax.experimental.pallas.ops.tpu.splash_attention import (
+    splash_attention_kernel,
+    splash_attention_mask,
+)
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -50,6 +56,9 @@ _LOST = re.compile(
 _CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
 # Widest heads that cuDNN's attention takes on every such GPU.
 _WIDEST_HEAD = 128
+# Tokens that splash attention computes at once, most and least: the sides of its blocks of scores.
+_MOST_AT_ONCE = 512
+_LEAST_AT_ONCE = splash_attention_kernel.NUM_LANES
 
 
 class Jax:
@@ -67,6 +76,8 @@ class Jax:
         self._devices = jax_devices()
         self._mesh = jax.sharding.Mesh(np.array(self._devices), (_AXIS,))
         self.fused_attention = _attend_by_cudnn if self._is_recent_gpu else None
+        if self._devices[0].platform == "tpu":
+            self.fused_attention = attend_by_splash
 
     @property
     def _is_recent_gpu(self) -> bool:
@@ -351,9 +362,57 @@ def _attend_by_cudnn(
     is_even = query_BCND.shape[1] % 2 == key_BWND.shape[1] % 2 == 0
     if query_BCND.dtype.itemsize != 2 or width % 8 or width > _WIDEST_HEAD or not is_even:
         return None
+    if "local_window_size" in masking:
+        return None
     return jax.nn.dot_product_attention(
         query_BCND, key_BWND, value_BWND, **masking, implementation="cudnn"
     )
+
+
+def attend_by_splash(
+    query_BLND: jax.Array,
+    key_BLND: jax.Array,
+    value_BLND: jax.Array,
+    bias: jax.Array | None = None,
+    key_value_seq_lengths: jax.Array | None = None,
+    local_window_size: int | None = None,
+    interpret: bool = False,
+) -> jax.Array | None:
+    """Returns splash attention; None for lengths that do not fill the blocks of its kernels.
+
+    Args:
+      query_BLND, key_BLND, value_BLND, key_value_seq_lengths, local_window_size: see
+        `layers.attention_by`.
+      bias: float [B, 1, L, L], 0 within the documents of a row, which follow each other.
+      interpret: whether any device computes what the kernels would, slowly.
+    """
+    length, heads, width = query_BLND.shape[1:]
+    if key_BLND.shape[1] != length or length % _LEAST_AT_ONCE:
+        return None
+    if bias is None:
+        segment_BL = jnp.arange(length) < key_value_seq_lengths[:, None]
+    else:
+        # The first token that one sees tells its document. Padding, which none sees, is the last.
+        sees_BLL = bias[:, 0] > layers.MASKED_SCORE / 2
+        is_seen_BL = jnp.diagonal(sees_BLL, axis1=1, axis2=2)
+        segment_BL = jnp.where(is_seen_BL, jnp.argmax(sees_BLL, axis=-1), length)
+    segments = splash_attention_kernel.SegmentIds(*[segment_BL.astype(jnp.int32)] * 2)
+    mask = splash_attention_mask.FullMask((length, length))
+    if local_window_size is not None:
+        window = (local_window_size, local_window_size)
+        mask = splash_attention_mask.LocalMask((length, length), window, offset=0)
+    sizes = dataclasses.fields(splash_attention_kernel.BlockSizes)
+    size = math.gcd(length, _MOST_AT_ONCE)
+    attend = splash_attention_kernel.make_splash_mha_single_device(
+        splash_attention_mask.MultiHeadMask([mask] * heads),
+        block_sizes=splash_attention_kernel.BlockSizes(
+            **{each.name: size for each in sizes if each.name.startswith("block_")}
+        ),
+        interpret=interpret,
+    )
+    inputs = (query_BLND * width**-0.5, key_BLND, value_BLND)
+    context_BNLD = jax.vmap(attend)(*(jnp.swapaxes(x, 1, 2) for x in inputs), segments)
+    return jnp.swapaxes(context_BNLD, 1, 2)
 
 
 def _ahead(iterator: Iterator[Any], most: int) -> Iterator[Any]:
