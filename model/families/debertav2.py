@@ -16,7 +16,6 @@ import numpy as np
 from beambert.model.config import BERT_SIZES, EncoderConfig, shown, sizes_of
 from beambert.model.families.family import (
     MASKED_LM,
-    MULTIPLE_CHOICE,
     SEQUENCE_CLASSIFICATION,
     Family,
     without_pooler,
@@ -190,7 +189,6 @@ class DebertaV2(Family):
     }
     task_names = {
         SEQUENCE_CLASSIFICATION: _POOLER,
-        MULTIPLE_CHOICE: _POOLER,
         **without_pooler("deberta-v2"),
     }
 

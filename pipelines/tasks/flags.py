@@ -77,9 +77,8 @@ class TaskSettings:
         None,
         parse=split_names,
         metavar="A,B,…",
-        help="for --task=choice: columns of the endings (default: all that begin with choice); for "
-        "embedding, late_interaction and sparse: columns of hard negatives (default: all that "
-        "begin with negative)",
+        help="for embedding, late_interaction and sparse: columns of hard negatives (default: all "
+        "that begin with negative)",
     )
     labels: tuple[str, ...] | None = setting(
         None,

@@ -138,7 +138,7 @@ class Span(Task):
         return DEFAULT_SPAN_LENGTH
 
     @staticmethod
-    def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> Question:
+    def unlabelled(texts: Sequence[str]) -> Question:
         """Returns a question on a context."""
         return Question("", texts[0], texts[1], (), False, "")
 

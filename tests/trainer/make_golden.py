@@ -110,7 +110,6 @@ VARIANTS = [
 ]
 TASKS = {
     "SequenceClassification": {"num_labels": LABELS, "problem_type": "single_label_classification"},
-    "MultipleChoice": {},
     "TokenClassification": {"num_labels": LABELS},
     "QuestionAnswering": {"num_labels": 2},
 }
@@ -234,10 +233,7 @@ def task_arrays(name: str, model: torch.nn.Module, inputs: dict) -> dict[str, np
         of = make(f"{prefix}For{task}", model.config.to_diff_dict() | settings)
         theirs = {k: v for k, v in model.state_dict().items() if k.startswith(f"{base}.")}
         of.load_state_dict(theirs, strict=False)
-        given = inputs
-        if task == "MultipleChoice":
-            given = {key: value[None] for key, value in inputs.items()}
-        outputs = of(**given)
+        outputs = of(**inputs)
         if task == "QuestionAnswering":
             logits = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
         else:

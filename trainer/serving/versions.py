@@ -76,10 +76,9 @@ _MEANINGS = {
     "end_logits": "float32 [n, L], the logit of each token being the last of the answer",
     "text": "string [n], the texts",
     "text_b": "string [n], the second text of each pair",
-    "choices": "string [n, N], the endings of each text",
-    "label": "string [n], the likeliest label, or the index of the likeliest ending",
+    "label": "string [n], the likeliest label",
     "labels": 'string [n, most labels of a text], the labels that apply, then ""',
-    "probabilities": "float32 [n, labels], the probability of each label or ending",
+    "probabilities": "float32 [n, labels], the probability of each label",
     "score": "float32 [n], the number",
     "embedding": "float32 [n, H], the embedding of each text, of length 1",
     "tags": 'string [n, most words], the tag of each word, then ""',
@@ -97,7 +96,6 @@ _EXAMPLES = {
     "first_pieces": "[[1]]",
     "text": '["A text of your own"]',
     "text_b": '["Another text"]',
-    "choices": '[["one ending", "another ending"]]',
 }
 # File of a tokenizer -> the expression that reads it.
 _TOKENIZERS = {
