@@ -21,9 +21,9 @@ from beambert.model_files import NOT_TO_USE, model_sha256
 from beambert.pipelines import input_files
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
 from beambert.pipelines.input_files import InputFile, match_inputs
-from beambert.pipelines.metrics import add_counts
 from beambert.pipelines.running import (
     SHUFFLING_RUNNERS,
+    add_counts,
     check_reachable,
     check_reachable_from,
     on_this_machine,

@@ -13,7 +13,8 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert.console import Describe, Pace, ProgressDisplay, duration
@@ -23,8 +24,9 @@ from beambert.io import absolute_pattern
 from beambert.process import hidden, logging_restored, quiet_stderr, undone_at_end
 
 if TYPE_CHECKING:
-    from apache_beam import Pipeline
+    from apache_beam import PCollection, Pipeline
     from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.pvalue import AsSingleton
 
 # The local runner's message when one of its worker processes has ended.
 WORKER_GONE = "Channel closed prematurely"
@@ -467,3 +469,31 @@ def check_beginning(given: Any, name: str) -> None:
             f"{name}: reads files that exist before the pipeline runs, and takes no elements; "
             "apply it to the beginning of a pipeline"
         )
+
+
+def total_of(
+    elements: "PCollection", label: str, add_up: Callable[[Sequence[Any]], Any]
+) -> "AsSingleton":
+    """Adds a step that adds up elements; returns the total as a side input.
+
+    Args:
+      elements: the elements.
+      label: name of the step.
+      add_up: function that returns the total of some elements, even of none. It changes none of
+        them, and totals of totals are totals.
+    """
+    import apache_beam as beam
+
+    # Beam would take the hints of the function's arguments for those of an element.
+    combined = beam.CombineGlobally(lambda parts: add_up(list(parts)))
+    totals = elements | label >> combined.without_defaults()
+    # A default of the side input takes five steps less than one of the combination.
+    return beam.pvalue.AsSingleton(totals, default_value=add_up([]))
+
+
+def add_counts(counts: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Returns the sum of counts, name by name; unlike that of Python's `+`, it may be negative."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return total

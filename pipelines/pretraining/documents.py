@@ -7,7 +7,27 @@ from hashlib import blake2b
 
 import numpy as np
 
-from beambert.ragged import ranges, starts_of
+# Rows of different lengths, end to end in one array.
+
+
+def starts_of(lengths: np.ndarray) -> np.ndarray:
+    """Returns the index at which each row starts, int64 [rows]."""
+    return np.cumsum(lengths, dtype=np.int64) - lengths
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Returns the integers `start, start + 1, …` of each row, end to end.
+
+    Args:
+      starts: first integer of each row, [rows].
+      lengths: number of integers in each row, [rows].
+
+    Returns:
+      int64 [sum of the lengths].
+    """
+    shifts = np.asarray(starts, np.int64) - starts_of(lengths)
+    return np.arange(int(np.sum(lengths))) + np.repeat(shifts, lengths)
+
 
 # Bytes of a document's hash. With 16 of them 10^12 documents do not collide.
 HASH_BYTES = 16

@@ -22,7 +22,7 @@ from beambert.pipelines.corpus.reading import (
 from beambert.pipelines.corpus.sources import describe_cleaning
 from beambert.pipelines.input_files import InputFile
 from beambert.pipelines.pretraining.documents import CompactDocuments
-from beambert.pipelines.pretraining.finishing import describe_dropped
+from beambert.pipelines.pretraining.graph import describe_dropped
 from beambert.pipelines.pretraining.instances import (
     REFERENCE,
     DocumentCounts,

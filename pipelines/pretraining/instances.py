@@ -15,13 +15,15 @@ import numpy as np
 from beambert.errors import InputError
 from beambert.pipelines.pretraining.documents import HASH_BYTES, CompactDocuments
 from beambert.pipelines.pretraining.masks import TokenIds, assemble_rows, mask_rows
-from beambert.pipelines.pretraining.packing import PackedRows, assemble_packed, pack_documents
 from beambert.pipelines.pretraining.pairs import (
     Balance,
+    PackedRows,
     PairCounts,
     add_noise,
+    assemble_packed,
     build_copies,
     build_pairs,
+    pack_documents,
 )
 from beambert.pipelines.records.contract import (
     COPY,
@@ -60,7 +62,7 @@ class InstanceParameters:
         effect.
       random_next: "corpus", or "source" to draw a random B from a document of A's own --input.
       pairs: "next"; "reference" for the original's distribution of pairs and masks; "none" for
-        full sentences without pairs, see `packing`; "sop" for pairs in order and swapped ones;
+        full sentences without pairs, see `pairs`; "sop" for pairs in order and swapped ones;
         "copy" for pairs of a segment and a noisy copy of it, see `pairs`.
     """
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beambert.errors import InputError
-from beambert.pipelines.pretraining.documents import CompactDocuments
+from beambert.pipelines.pretraining.documents import CompactDocuments, ranges, starts_of
 from beambert.pipelines.pretraining.instances import (
     CORPUS,
     REFERENCE,
@@ -25,11 +25,9 @@ from beambert.pipelines.pretraining.instances import (
     from_another_source,
     pair_once,
 )
-from beambert.pipelines.pretraining.packing import PackedRows, pack_documents
-from beambert.pipelines.pretraining.pairs import Balance, PairCounts
+from beambert.pipelines.pretraining.pairs import Balance, PackedRows, PairCounts, pack_documents
 from beambert.pipelines.records.contract import IS_NEXT, NONE
 from beambert.pipelines.records.statistics import describe_source
-from beambert.ragged import ranges, starts_of
 
 # Weights add up to 1 within so much, for those that are written with few digits.
 _TOLERANCE = 1e-6

@@ -11,12 +11,11 @@ from beambert.errors import InputError
 from beambert.folders import folders_held
 from beambert.pipelines.corpus.reading import layout_notes, sample_files
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
-from beambert.pipelines.pretraining.finishing import describe_dropped
-from beambert.pipelines.pretraining.graph import CreatePretrainingData
+from beambert.pipelines.pretraining.graph import CreatePretrainingData, describe_dropped
 from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.layout import spill_prefix
 from beambert.pipelines.pretraining.mixture import describe_sources, source_warnings
 from beambert.pipelines.pretraining.plan import Plan, find_inputs, make_plan
-from beambert.pipelines.pretraining.shuffle import spill_prefix
 from beambert.pipelines.records.contract import (
     COPY,
     INFO_FILE,

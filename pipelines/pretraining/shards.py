@@ -15,7 +15,6 @@ from apache_beam.metrics import Metrics
 from beambert.console import ProgressTally
 from beambert.folders import check_claimed
 from beambert.io import open_atomically
-from beambert.pipelines.metrics import add_counts
 from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.instances import (
     SOURCE,
@@ -29,7 +28,7 @@ from beambert.pipelines.pretraining.instances import (
     order_documents,
     pair_documents,
 )
-from beambert.pipelines.pretraining.layout import Layout, RecordsFolder
+from beambert.pipelines.pretraining.layout import Layout, Received, RecordsFolder, Shuffle
 from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.pretraining.mixture import (
     Amount,
@@ -38,11 +37,11 @@ from beambert.pipelines.pretraining.mixture import (
     pair_sources,
 )
 from beambert.pipelines.pretraining.plan import Plan
-from beambert.pipelines.pretraining.shuffle import Received, Shuffle
 from beambert.pipelines.records.statistics import (
     RecordStatistics,
     count_records,
 )
+from beambert.pipelines.running import add_counts
 from beambert.pipelines.text.preparation import KEEP
 from beambert.process import free_bytes, loading
 

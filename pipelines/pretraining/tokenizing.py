@@ -16,8 +16,8 @@ from beambert.pipelines.corpus.base import FilePart, coverage
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.transforms import COUNTS, Part, output_of, read_documents
 from beambert.pipelines.pretraining.documents import CompactDocuments, compact_documents, divide
+from beambert.pipelines.pretraining.layout import Shuffle
 from beambert.pipelines.pretraining.plan import Plan
-from beambert.pipelines.pretraining.shuffle import Shuffle
 from beambert.pipelines.records.contract import OVERLAP
 from beambert.pipelines.running import check_visible
 from beambert.pipelines.text import sentences as segmenters

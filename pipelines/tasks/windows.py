@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from beambert.errors import InputError
+from beambert.pipelines.pretraining.documents import ranges, starts_of
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import TaskFeatures
-from beambert.ragged import ranges, starts_of
 
 if TYPE_CHECKING:
     from beambert.pipelines.tokenizers.encoding import SubwordOffsets

@@ -22,7 +22,6 @@ from beambert.io import (
     read_object,
     write_bytes,
 )
-from beambert.pipelines.metrics import total_of
 from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.running import (
     check_beginning,
@@ -32,6 +31,7 @@ from beambert.pipelines.running import (
     path_for_workers,
     run_job,
     take_output,
+    total_of,
 )
 from beambert.pipelines.verification.artefacts import TokenTable
 from beambert.pipelines.verification.findings import (

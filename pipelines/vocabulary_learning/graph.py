@@ -50,8 +50,13 @@ from beambert.pipelines.input_files import (
     match_inputs,
     write_list,
 )
-from beambert.pipelines.metrics import add_counts, total_of
-from beambert.pipelines.running import check_reachable_from, library_versions, take_output
+from beambert.pipelines.running import (
+    add_counts,
+    check_reachable_from,
+    library_versions,
+    take_output,
+    total_of,
+)
 from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from beambert.pipelines.pretraining.documents import starts_of
 from beambert.pipelines.tasks.task import NO_LABEL, TaskFeatures
-from beambert.ragged import starts_of
 from beambert.trainer.loop.engine import InputContext
 
 # The number of lengths, and so of programs that XLA compiles. More would spare little padding.

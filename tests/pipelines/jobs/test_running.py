@@ -16,7 +16,7 @@ from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines import running
 from beambert.pipelines.corpus.reading import MOST_REJECTS, first_rejects
-from beambert.pipelines.metrics import add_counts, total_of
+from beambert.pipelines.running import add_counts, total_of
 
 LOGGERS = ("", "apache_beam", "tensorflow", "absl")
 

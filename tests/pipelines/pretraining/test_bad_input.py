@@ -84,7 +84,7 @@ class TestBadInput:
             folders.finish_output(folder, job)
 
         output = tmp_path / "records"
-        monkeypatch.setattr("beambert.pipelines.pretraining.finishing.finish_output", finish)
+        monkeypatch.setattr("beambert.pipelines.pretraining.graph.finish_output", finish)
         assert data(capsys, vocab_file, output, f"--input={corpus_file}", "--shuffle=files")[0] == 0
         assert left == [[]]
 

@@ -9,7 +9,7 @@ from support import data_command
 from support.data_command import data, info, refused, wikiextractor
 
 from beambert.pipelines.input_files import InputList
-from beambert.pipelines.pretraining.finishing import FinishFolders
+from beambert.pipelines.pretraining.graph import FinishFolders
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.layout import Layout
 from beambert.pipelines.pretraining.plan import Plan, Sources
@@ -136,7 +136,7 @@ def shard(number, documents=1):
     ],
 )
 def test_what_a_runner_loses_is_noticed(vocabulary, shards, read, message, monkeypatch):
-    path = "beambert.pipelines.pretraining.finishing.check_claimed"
+    path = "beambert.pipelines.pretraining.graph.check_claimed"
     monkeypatch.setattr(path, lambda *_: None)
     plan = Plan(JOB, Layout(JOB, 2), {}, vocabulary, {}, (), InputList(), Sources(), "run")
     finish = FinishFolders(plan)

@@ -13,7 +13,7 @@ import pytest
 from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.instances import InstanceCounts, InstanceParameters
 from beambert.pipelines.pretraining.mixture import Amount, pair_sources
-from beambert.pipelines.pretraining.packing import PackedRows
+from beambert.pipelines.pretraining.pairs import PackedRows
 
 # Number of documents of each source, and of sentences in each of them.
 SHAPES = ((60, 8), (9, 70), (3, 40))

@@ -15,8 +15,8 @@ from beambert.pipelines.input_files import match_inputs
 from beambert.pipelines.pretraining import estimate
 from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.layout import Shuffle
 from beambert.pipelines.pretraining.plan import find_inputs, make_plan
-from beambert.pipelines.pretraining.shuffle import Shuffle
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 
 unpack = CompactDocuments.unpack

@@ -20,7 +20,7 @@ from beambert.pipelines.pretraining.instances import (
     pair_documents,
 )
 from beambert.pipelines.pretraining.masks import TokenIds
-from beambert.pipelines.pretraining.packing import PackedRows, assemble_packed, pack_documents
+from beambert.pipelines.pretraining.pairs import PackedRows, assemble_packed, pack_documents
 from beambert.pipelines.records.contract import feature_shapes
 from beambert.pipelines.records.statistics import restore_ids
 

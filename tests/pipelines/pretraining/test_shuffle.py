@@ -12,7 +12,7 @@ from support import data_command
 
 from beambert.errors import InputError
 from beambert.io import TEMPORARY_PREFIX
-from beambert.pipelines.pretraining.shuffle import FILES, RUNNER, Shuffle, choose, spill_prefix
+from beambert.pipelines.pretraining.layout import FILES, RUNNER, Shuffle, choose, spill_prefix
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
 exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.questions import GOLDEN, ask, write
 
 from beambert.errors import InputError
+from beambert.pipelines.pretraining.documents import ranges, starts_of
 from beambert.pipelines.tasks.squad import Answer, Question, read_questions
 from beambert.pipelines.tasks.windows import (
     has_most_context,
@@ -17,7 +18,6 @@ from beambert.pipelines.tasks.windows import (
 )
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.pipelines.tokenizers.word_pieces import OffsetTokenizer
-from beambert.ragged import ranges, starts_of
 
 
 def entry(**changes) -> dict:
