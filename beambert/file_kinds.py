@@ -130,7 +130,7 @@ TEXT_KINDS: Sequence[tuple[str, bytes, str]] = (
     (
         "markup",
         rb"(?:%[^\n]*\n\s*)*\\(?:document(?:class|style)|begin\{document\}|input texinfo)"
-        rb"|(?:['.]\\\"[^\n]*\n|'\\\" t[^\n]*\n|\.[a-z]\w? [^\n]*\n)*(?-i:\.(?:TH|Dd|SH)[ \t])"
+        rb"|['.]\\\"|(?:\.[a-z]\w? [^\n]*\n)*(?-i:\.(?:TH|Dd|SH)[ \t])"
         rb"|(?:#[^\n]*\n|\s)*msgid \"|\#\+TITLE:|= [^\n]+\n:[\w-]+:"
         rb"|(?:[^\n]*\n){0,200}?\.\. [\w:-]+::(?:\s[^\n]*)?\n",
         "is LaTeX, Texinfo, troff, gettext, Org, AsciiDoc or reStructuredText; take the text "

@@ -187,7 +187,7 @@ def _nearest(argument: str, names: Iterable[str], similarity: float) -> str | No
     name = argument.partition("=")[0].lstrip("-").replace("-", "_").lower()
     names = list(names)
     found = difflib.get_close_matches(name, names, 1, similarity)
-    longer = [flag for flag in names if name and flag.startswith(f"{name}_")]
+    longer = [flag for flag in names if name and f"_{name}_" in f"_{flag}_"]
     return next(iter([*found, *longer]), None)
 
 

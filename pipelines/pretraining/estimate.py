@@ -195,13 +195,13 @@ def estimate(plan: Plan) -> Estimate:
 def describe_examples(
     examples: Sequence[tuple[str, Document]], options: TextOptions
 ) -> Iterator[str]:
-    """Yields lines about documents as they are split: the first two sentences and the last."""
+    """Yields lines about documents as they are split: their first, middle and last sentence."""
     for path, document in examples:
         dropped: Counter[str] = Counter()
         (sentences, _), *_ = [*prepare_documents([document], options, dropped), ((), ())]
         of_document = ", ".join(dropped) or counted(len(sentences), "sentence")
         yield f"{path}: {of_document}{describe_cleaning(document.cleaned)}"
-        for sentence in (*sentences[:2], *sentences[2:][-1:]):
+        for sentence in (*spread(sentences[:-1], 2), *sentences[-1:]):
             shown = sentence if len(sentence) <= _SHOWN else f"{sentence[: _SHOWN - 1]}…"
             yield f"  {shown}"
 

@@ -37,6 +37,7 @@ def refusal(command: str, *arguments: str) -> str:
             ["--input=x", "--output=y", "--runer=R"],
             "--runer=R: no such flag; did you",
         ),
+        ("finetune", ["--epochs=3"], "--epochs=3: no such flag; did you mean --num_train_epochs?"),
         ("vocab", ["--input=x", "--output=y", "z.txt"], "z.txt: is neither a flag nor the value"),
         ("vocab", ["--input=x", "--output=y", "-qqqqq"], "-qqqqq: no such flag; see --help"),
         ("vocab", ["--input=y", "--region=us-east1"], "--output: missing; see --help"),

@@ -84,5 +84,5 @@ def main(argv: Sequence[str]) -> None:
         for hit in hits:
             place = f"{hit.file}:{hit.line}" + (f", character {hit.start:,}" if hit.start else "")
             place = f"{hit.id} ({place})" if hit.id else place
-            text = json.dumps(hit.text[:100], ensure_ascii=False)
+            text = json.dumps(" ".join(hit.text.split())[:100], ensure_ascii=False)
             print(f"  {hit.score:.4f}  {place}  {text}")

@@ -70,6 +70,7 @@ FILES = {
     ],
     "markup": [
         b'.\\" A comment\n.TH SHIP 1 "2024"\n.SH NAME\nship \\- leaves\n',
+        b'.\\"\n.\\" A page of ships\n.de zZ\n..\n.ds s ship\n.TH SHIP 1\nThe ship left.\n',
         b"Ships\n=====\n\nThey leave.\n\n.. note::\n   At noon.\n",
         b'# Ann\nmsgid ""\nmsgstr ""\n"Language: de\\n"\n',
         b"= Ships\n:toc:\n\nThey leave.\n",
