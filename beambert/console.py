@@ -1,9 +1,9 @@
 """What commands print: counts, sizes, durations, and a line about the progress of a job."""
 
 import contextlib
+import functools
 import json
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -111,27 +111,6 @@ class ProgressTally:
             self._last_written = time.monotonic()
 
 
-class ProgressLine:
-    """A line about the progress of a job: each is printed, or in a notebook replaces the last."""
-
-    def __init__(self) -> None:
-        """Shows nothing yet."""
-        self._shown: Any = None
-
-    def show(self, line: str) -> None:
-        """Shows a line."""
-        if not _in_notebook():
-            print(line, flush=True)
-            return
-        from IPython.display import display
-
-        as_text = {"text/plain": line}
-        if self._shown is None:
-            self._shown = display(as_text, raw=True, display_id=True)
-        else:
-            self._shown.update(as_text, raw=True)
-
-
 def no_report(done: int, total: int) -> None:
     """Reports nothing."""
 
@@ -146,9 +125,9 @@ def show_progress(things: str, show: Callable[[str], None] | None = None) -> Rep
 
     Args:
       things: what is counted, in the plural.
-      show: function that shows a line; None for a `ProgressLine`.
+      show: function that shows a line; None for one that prints it.
     """
-    pace, show = Pace(), show or ProgressLine().show
+    pace, show = Pace(), show or functools.partial(print, flush=True)
     next_line = time.monotonic() + SECONDS_BETWEEN_LINES
 
     def report(done: int, total: int) -> None:
@@ -161,12 +140,6 @@ def show_progress(things: str, show: Callable[[str], None] | None = None) -> Rep
             show(f"{done:,} of {total:,} {things}, {rate:,.{digits}f}/s, {left} left")
 
     return report
-
-
-def _in_notebook() -> bool:
-    """Returns whether this process is a notebook's kernel, which has loaded IPython itself."""
-    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
-    return hasattr(get_shell(), "kernel")
 
 
 def describe_bytes(verb: str, things: str, total_bytes: int) -> Describe:
@@ -208,11 +181,11 @@ class ProgressDisplay:
 
     def _loop(self) -> None:
         started = time.monotonic()
-        shown, last = ProgressLine(), ""
+        last = ""
         while not self._stop.wait(SECONDS_BETWEEN_LINES):
             line = self._describe(self._sum(), time.monotonic() - started)
             if line and line != last:
-                shown.show(line)
+                print(line, flush=True)
                 last = line
 
     def _sum(self) -> dict[str, int]:

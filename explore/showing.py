@@ -23,6 +23,7 @@ from beambert.pipelines.records.contract import (
     MASK_SHARE,
     MASKED_LM_PROB,
     RANDOM_SHARE,
+    SAME_SHARE,
     label_words,
 )
 from beambert.pipelines.tokenizers.vocabulary import CLASSIFY, MASK, SEPARATE
@@ -123,6 +124,10 @@ TOKENS, WORDS, SPANS = "tokens", "words", "spans"
 _WAYS = {AS_MASK: (MASKED, ""), AS_OTHER: (OTHER, "random: "), AS_SAME: (SAME, "unchanged: ")}
 
 
+# Way -> its share of the chosen tokens.
+_SHARES = {AS_MASK: MASK_SHARE, AS_OTHER: RANDOM_SHARE, AS_SAME: SAME_SHARE}
+
+
 def _seed() -> Any:
     return setting(1, minimum=0, help="seed of every draw; another number gives other ones")
 
@@ -141,22 +146,7 @@ class Masking(Settings):
     masked_lm_prob: float = setting(
         MASKED_LM_PROB, above=0, maximum=0.9, help="share of the tokens to predict (paper: 0.15)"
     )
-    mask_share: float = setting(
-        MASK_SHARE, minimum=0, maximum=1, help="share of those chosen that become [MASK]"
-    )
-    random_share: float = setting(
-        RANDOM_SHARE,
-        minimum=0,
-        maximum=1,
-        help="share of those chosen that become a random token; the rest stays the same",
-    )
     random_seed: int = _seed()
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """The share of the chosen tokens for each way of hiding them; their sum is 1."""
-        random = min(self.random_share, 1 - self.mask_share)
-        return {AS_MASK: self.mask_share, AS_OTHER: random, AS_SAME: 1 - self.mask_share - random}
 
     def show(self, material: Material) -> Html:
         """Returns the text with masks, the counts, and with a model its answers.
@@ -180,9 +170,7 @@ class Masking(Settings):
                 under = f"{prefix}predict {names[before]}"
             boxes.append(Piece(names[after], kind, under))
         chosen, found = max(len(ways), 1), list(ways.values())
-        rows = [
-            (way, found.count(way), f"{share * chosen:.1f}") for way, share in self.shares.items()
-        ]
+        rows = [(way, found.count(way), f"{share * chosen:.1f}") for way, share in _SHARES.items()]
         cut = len(tokens) + 2 - len(framed)
         return join(
             pieces(boxes),
@@ -234,8 +222,6 @@ def mask_text(
         do_span_mask=settings.unit == SPANS,
         ids=material.token_ids,
         random=np.random.Generator(np.random.PCG64([settings.random_seed, 0])),
-        mask_share=settings.mask_share,
-        random_share=settings.random_share,
     )
     shown = rows["input_ids"][0]
     chosen = rows["masked_lm_positions"][0][rows["masked_lm_weights"][0] > 0]

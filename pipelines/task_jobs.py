@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from beambert.config import check_settings, refuse_given, setting
+from beambert.config import Settings, check_settings, refuse_given, setting
 from beambert.flags import TRUST_MODEL
 from beambert.pipelines.corpus.encodings import encoding_setting
 from beambert.pipelines.evaluation.measures import MOST_VALUES, MOST_VALUES_IF_NAMED, Threshold
@@ -83,7 +83,7 @@ class EvaluationJob:
 
 
 @dataclasses.dataclass(frozen=True)
-class PredictionJob:
+class PredictionJob(Settings):
     """The texts to answer and the model.
 
     In a pipeline that provides the texts and takes the answers, `input` and `output` are empty.
@@ -105,7 +105,3 @@ class PredictionJob:
         help="text of a plain text file that gets an answer: each line, or the whole file",
     )
     trust_model: bool = _trust_model()
-
-    def __post_init__(self) -> None:
-        """Checks the values."""
-        check_settings(self)

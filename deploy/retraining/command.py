@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from beambert.config import add_settings, check_settings, read_settings, setting
+from beambert.config import Settings, add_settings, read_settings, setting
 from beambert.console import counted, duration
 from beambert.deploy.retraining.planning import plan
 from beambert.deploy.retraining.runs import (
@@ -45,9 +45,6 @@ EXAMPLES = """examples:
   # do all steps on this machine; the same command continues after an interruption
   beambert retrain --config=deploy/retrain.toml
 
-  # serve the version before the newest one again
-  beambert retrain --config=deploy/retrain.toml --rollback
-
 The exit status is 0 if a model was served or refused, or if there is nothing new. It is 2 for an
 error that a person must correct, and 75 while another run is at work.
 """
@@ -56,24 +53,13 @@ STATUS_OF_BUSY = 75
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RetrainSettings:
+class RetrainSettings(Settings):
     """The settings of the command."""
 
     config: str = setting(
         metavar="FILE", help="configuration like deploy/retrain.toml, local or on gs://"
     )
     dry_run: bool = setting(False, help="print the steps without doing them")
-    rollback: bool = setting(False, help="take the newest served version back, and do nothing else")
-
-    def __post_init__(self) -> None:
-        """Checks the values.
-
-        Raises:
-          InputError: two flags don't go together, as one of them would do nothing.
-        """
-        check_settings(self)
-        if self.rollback and self.dry_run:
-            raise InputError("--rollback: does nothing else; leave --dry_run out")
 
 
 def build_parser() -> FlagParser:
@@ -189,22 +175,6 @@ def _describe(run: RetrainingRun) -> str:
     return f"{run.path}: {counted(run.new_files, 'new file')}, {what}"
 
 
-def rollback(config: Retraining) -> None:
-    """Takes the newest served version back.
-
-    Raises:
-      InputError: there is none to go back to, or another run is at work.
-    """
-    from beambert.deploy.retraining import workspace
-
-    with lock_held(f"{config.workspace}/LOCK", config.workspace):
-        run, version, other = workspace.withdraw(config.workspace)
-    print(
-        f"{config.workspace}/{SERVING}/{other}: is the served version now; {version} of {run} is "
-        "withdrawn, and the next run continues from the one before it"
-    )
-
-
 def _show(config: Retraining) -> None:
     """Prints the commands of the next run."""
     run = plan(config, is_dry=True)
@@ -231,9 +201,7 @@ def main(argv: Sequence[str]) -> None:
 
     config = workspace.read_config(flags.config)
     try:
-        if flags.rollback:
-            rollback(config)
-        elif flags.dry_run:
+        if flags.dry_run:
             _show(config)
         else:
             retrain(config)

@@ -15,6 +15,7 @@ from beambert.deploy.retraining.runs import (
     FIRST,
     FURTHER,
     RECORDS,
+    SERVING,
     VOCAB,
     Retraining,
     RetrainingRun,
@@ -163,7 +164,7 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
     for folder in filter(None, (run.encoder, run.served)):
         if not exists(f"{folder}/{MARKER_FILE}"):  # before a training that takes days
             raise InputError(
-                f"{folder}: is gone, but the next run continues from it; put it back, or serve the "
-                "version before it with --rollback"
+                f"{folder}: is gone, but the next run continues from it; put it back, or delete "
+                f"the newest folder of {config.workspace}/{SERVING}, to go on from the one before"
             )
     return run

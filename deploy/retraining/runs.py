@@ -22,8 +22,6 @@ from beambert.pipelines.corpus.sources import parse_sources
 
 PUBLISHED = "published"
 REFUSED = "refused"
-# The model was served, and was taken back by hand.
-WITHDRAWN = "withdrawn"
 
 # The least gain in the task's first metric. A model that is only as good as the served one is
 # refused.
@@ -217,7 +215,7 @@ class RunResult:
     """The end of a run, the content of its result.json.
 
     Attributes:
-      outcome: PUBLISHED, REFUSED or WITHDRAWN.
+      outcome: PUBLISHED or REFUSED.
       version: number of the version that the run has published; None if it was refused.
       reasons: those of the evaluation.
       finished: time of the end, by ISO 8601.

@@ -6,12 +6,10 @@ import re
 from typing import Any, TypeVar
 
 from beambert import io
-from beambert.console import counted
 from beambert.deploy.retraining.runs import (
     PUBLISHED,
     RECORDS,
     SERVING,
-    WITHDRAWN,
     Retraining,
     RetrainingRun,
     RunResult,
@@ -33,8 +31,8 @@ class History:
     """The runs of a workspace, oldest first.
 
     Attributes:
-      published: folders of the runs whose model was served and not withdrawn.
-      refused: folders of the runs whose model was refused or withdrawn.
+      published: folders of the runs whose version is served or was.
+      refused: folders of the runs whose model was refused or taken back.
       open: the run without a result, if there is one.
       last: number of the newest run; 0 if there is none.
       greatest: greatest version that any run has published; 0 if none has.
@@ -61,7 +59,7 @@ def read_config(path: str) -> Retraining:
 def read_history(workspace: str) -> History:
     """Reads the results of the runs in a workspace.
 
-    A run whose version was deleted from the served ones counts as withdrawn if no later version is
+    A run whose version was deleted from the served ones counts as refused if no later version is
     served: TensorFlow Serving went back to the one before it, and so does the next run.
 
     Raises:
@@ -148,7 +146,7 @@ def choose_version(serving: str, run: RetrainingRun, greatest: int = 0) -> int:
       serving: folder of the served versions.
       run: the run.
       greatest: greatest version that any run has published. Its number is not used again, also if
-        it was withdrawn: whoever has loaded it must not take another model for it.
+        it was deleted: whoever has loaded it must not take another model for it.
     """
     file = f"{run.path}/{VERSION_FILE}"
     if not exists(file):
@@ -161,40 +159,6 @@ def choose_version(serving: str, run: RetrainingRun, greatest: int = 0) -> int:
     if exists(made) and not exists(f"{made}/{GRAPH_FILE}"):
         io.delete(made)
     return int(version)
-
-
-def withdraw(workspace: str) -> tuple[str, int, int]:
-    """Takes the newest served version back; a call that was killed is completed by the next one.
-
-    Returns:
-      the folder of the run that had published the version, the version, and the one served now.
-
-    Raises:
-      InputError: no other version could be served instead.
-    """
-    serving = f"{workspace}/{SERVING}"
-    versions = _numbers_in(serving)
-    if len(versions) < 2:
-        raise InputError(
-            f"{serving}: has {counted(len(versions), 'version')}, so there is none to go back to; "
-            "nothing was changed"
-        )
-    *_, before, version = versions
-    for number in reversed(_numbers_in(f"{workspace}/runs")):
-        run = f"{workspace}/runs/{number:06d}"
-        file = f"{run}/{RESULT_FILE}"
-        if not exists(file):
-            continue
-        result = read_as(RunResult, file)
-        if result.version == version:
-            # It is recorded first, as the version's folder is what a second call begins with.
-            withdrawn = dataclasses.replace(result, outcome=WITHDRAWN)
-            write_json(file, dataclasses.asdict(withdrawn))
-            io.delete(f"{serving}/{version}")
-            return run, version, before
-    raise InputError(
-        f"{serving}/{version}: no run has published it; delete it by hand if it must go"
-    )
 
 
 def read_as(kind: type[Content], path: str) -> Content:

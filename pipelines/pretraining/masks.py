@@ -99,8 +99,6 @@ def mask_rows(
     do_whole_word_mask: bool,
     ids: TokenIds,
     random: np.random.Generator,
-    mask_share: float = MASK_SHARE,
-    random_share: float = RANDOM_SHARE,
     do_span_mask: bool = False,
     begins_word: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
@@ -120,8 +118,6 @@ def mask_rows(
       do_whole_word_mask: whether to choose all pieces of a word or none.
       ids: ids of the vocabulary.
       random: source of every draw.
-      mask_share: share of the chosen tokens that become [MASK].
-      random_share: share of the chosen tokens that become a random token.
       do_span_mask: whether to choose spans of whole words.
       begins_word: bool [N, L], whether each token begins a word; None for what `ids` say of it.
 
@@ -158,7 +154,7 @@ def mask_rows(
     if span_NS is not None:
         roll_NS = np.take_along_axis(roll_NS, span_NS, axis=1)
     replacement_NS = ids.replacements.take(random.integers(0, len(ids.replacements), (rows, slots)))
-    changed_share = np.float32(mask_share + random_share)
+    changed_share = np.float32(MASK_SHARE + RANDOM_SHARE)
     names = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
     hidden = kernels.hide(
         input_ids,
@@ -166,7 +162,7 @@ def mask_rows(
         roll_NS,
         replacement_NS,
         ids.mask,
-        np.float32(mask_share),
+        np.float32(MASK_SHARE),
         changed_share,
         max_predictions_per_seq,
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from beambert.config import check_settings, read_settings, setting
+from beambert.config import Settings, read_settings, setting
 from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
 from beambert.pipelines.tasks.classification import BALANCED
@@ -58,7 +58,7 @@ def _weights(text: str) -> str | dict[str, float]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskSettings:
+class TaskSettings(Settings):
     """The flags that name a task and its data."""
 
     task: str = setting(help=f"name of the task: {', '.join(TASKS)}")
@@ -98,10 +98,6 @@ class TaskSettings:
         False,
         help="leave out and list rows that cannot be used, instead of stopping at the first",
     )
-
-    def __post_init__(self) -> None:
-        """Checks the values."""
-        check_settings(self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

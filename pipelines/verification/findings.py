@@ -52,7 +52,6 @@ from beambert.pipelines.verification.artefacts import (
 from beambert.pipelines.verification.folders import FoundFolder
 
 KIND = "beambert verification"
-HISTOGRAMS = ("filled", "predictions", "a_tokens", "b_tokens", "mask_positions")
 # Number of positions decoded at a time: 4,096 rows of 128. More do not fit the processor's cache.
 POSITIONS_AT_A_TIME = 1 << 19
 
@@ -223,7 +222,6 @@ def _folder_result(
         "warnings": [],
         "not_checked": _not_checked(folder, findings, training),
         "figures": {},
-        "histograms": {},
         "sample": [],
     }
     if statistics is None:
@@ -241,11 +239,6 @@ def _folder_result(
     }
     tokens = folder.vocabulary and folder.vocabulary.pieces
     result["sample"] = [decode_record(record, tokens) for record in findings.sample]
-    result["histograms"] = {name: getattr(statistics, name).tolist() for name in HISTOGRAMS}
-    if not has_label:
-        del result["histograms"]["b_tokens"]
-    if not result["figures"]["max_predictions_per_seq"]:
-        del result["histograms"]["predictions"], result["histograms"]["mask_positions"]
     if not result["faults"]:  # other faults explain different counts
         result["faults"] += _count_faults(folder, statistics)
     result["faults"] += _record_faults(findings)

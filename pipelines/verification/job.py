@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from beambert.config import check_settings, setting
+from beambert.config import Settings, setting
 
 JSON_FILE = "verification.json"
 # The report goes next to the records folder, since nothing is written into a finished folder.
@@ -10,7 +10,7 @@ OUTPUT_ENDING = "-verification"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VerificationJob:
+class VerificationJob(Settings):
     """Records to verify, the settings of `beambert verify`."""
 
     inputs: tuple[str, ...] = setting(
@@ -30,7 +30,3 @@ class VerificationJob:
         help=f"folder for {JSON_FILE} (default: DIR{OUTPUT_ENDING}; for a file "
         f"FILE{OUTPUT_ENDING} in the working folder)",
     )
-
-    def __post_init__(self) -> None:
-        """Accepts single values and paths."""
-        check_settings(self)

@@ -45,8 +45,8 @@ def test_only_chosen_tokens_change(alone):
     assert len(ways) == round(0.15 * 50) and (shown[others] == framed[others]).all()
     lengths = []
     for seed in range(40):
-        way = {"mask_share": 1.0, "random_share": 0.0, "unit": SPANS, "random_seed": seed}
-        _, ways = showing.mask_text(alone, framed, Masking(masked_lm_prob=0.2, **way))
+        settings = Masking(masked_lm_prob=0.2, unit=SPANS, random_seed=seed)
+        _, ways = showing.mask_text(alone, framed, settings)
         places = np.array(list(ways))
         lengths += [len(run) for run in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)]
     # Tokens that are chosen alone would make runs of 1.25 in the mean.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from beambert import process
-from beambert.console import ProgressLine, show_progress
+from beambert.console import show_progress
 from beambert.errors import InputError
 from beambert.trainer.loop.checkpoints import Checkpoints, best_step, is_over
 from beambert.trainer.loop.config import LoopConfig, TrainingFolders
@@ -131,7 +131,6 @@ class _Training:
         check_same_step(trainer.engine, trainer.steps_done)
         self._chief = trainer.engine.is_chief
         self.log = TrainingLog(output, config.tracker, writes=self._chief)
-        self._progress = ProgressLine()
 
     def train_to_last_step(self, stop: _Stop) -> None:
         """Trains, evaluates and saves; ends early if a signal asks for it."""
@@ -269,7 +268,7 @@ class _Training:
         speed = self._meter.update(step, steps)
         self.log.log(step, "train", metrics | {"learning_rate": rate} | speed)
         if self._chief and (self._meter.is_due() or step == self._last):
-            self._progress.show(self._meter.line(step, metrics, rate))
+            print(self._meter.line(step, metrics, rate), flush=True)
 
     def _not_finite(self, error: NotFinite) -> InputError:
         metrics, first, begun = error.metrics, 0, 0

@@ -1,7 +1,6 @@
-"""The served versions, as runs, a rollback and people's hands change them."""
+"""The served versions, as runs and people's hands change them."""
 
 import dataclasses
-import json
 import pathlib
 import shutil
 
@@ -9,7 +8,6 @@ import pytest
 from support import growing_corpus as corpus
 from support.stand_in_commands import served, taken
 
-from beambert import io
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.errors import InputError
@@ -40,31 +38,7 @@ def check_return_to_the_first(tmp_path, config, commands):
     assert flags["encoder"].init == f"{config.workspace}/runs/000001/encoder"
     assert flags["baseline"].model == f"{config.workspace}/runs/000001/classifier"
     assert taken(config, 3) == ["2.jsonl", "3.jsonl"]
-    assert sorted(served(config)) == ["1", "3"]  # the withdrawn number isn't used again
-
-
-def test_one_command_goes_back(tmp_path, config, commands, capsys):
-    retrain.main([f"--config={tmp_path}/retrain.toml", "--rollback"])
-    assert "serving/1: is the served version now; 2 of" in capsys.readouterr().out
-    result = json.loads(pathlib.Path(config.workspace, "runs/000002/result.json").read_text())
-    assert (result["outcome"], result["version"]) == ("withdrawn", 2)
-    check_return_to_the_first(tmp_path, config, commands)
-
-
-def test_a_rollback_that_is_killed(tmp_path, config, commands, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(io, "delete", lambda path: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            retrain.rollback(config)
-    retrain.rollback(config)
-    check_return_to_the_first(tmp_path, config, commands)
-
-
-def test_nothing_to_go_back_to(config):
-    retrain.rollback(config)
-    with pytest.raises(InputError, match="serving: has 1 version, .*nothing was changed"):
-        retrain.rollback(config)
-    assert sorted(served(config)) == ["1"]
+    assert sorted(served(config)) == ["1", "3"]  # the deleted number isn't used again
 
 
 def test_the_newest_version_deleted_by_hand(tmp_path, config, commands):
@@ -87,10 +61,10 @@ def test_a_model_to_continue_from_that_is_gone(tmp_path, config, commands):
     shutil.rmtree(f"{config.workspace}/runs/000002/classifier")
     corpus.deliver(tmp_path, 3)
     commands.ran.clear()
-    with pytest.raises(InputError, match="000002/classifier: is gone, .* with --rollback"):
+    with pytest.raises(InputError, match="is gone, .*delete the newest folder of"):
         retrain.retrain(config)
     assert commands.ran == [] and sorted(served(config)) == ["1", "2"]
-    retrain.rollback(config)
+    shutil.rmtree(f"{config.workspace}/serving/2")
     retrain.retrain(config)
     assert sorted(served(config)) == ["1", "3"]
 
@@ -141,10 +115,3 @@ def test_a_copy_of_a_workspace_does_not_write_into_the_other(tmp_path, config, c
     with pytest.raises(InputError, match="copy/runs/000002/run.json: is of .*; delete .*copy/runs"):
         retrain.retrain(dataclasses.replace(config, workspace=str(copy)))
     assert commands.ran == [] and not path.exists()
-
-
-def test_a_rollback_in_a_dry_run_is_refused(tmp_path, config):
-    """Whoever gives --dry_run wants nothing to be changed."""
-    with pytest.raises(InputError, match="--rollback: does nothing else; leave --dry_run out"):
-        retrain.main(["--rollback", "--dry_run", f"--config={tmp_path / 'retrain.toml'}"])
-    assert sorted(served(config)) == ["1", "2"]

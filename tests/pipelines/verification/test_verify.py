@@ -169,7 +169,6 @@ class TestFinishedFolder:
             assert figures["filled_share"] == pytest.approx(counts["filled_share"], abs=1e-6)
             forced = counts["forced_random_next"] / counts["instances"]
             assert figures["forced_random_next_share"] == pytest.approx(forced, abs=1e-6)
-            assert sum(folder["histograms"]["mask_positions"]) == counts["predictions"]
         held_out = folders[1]
         assert held_out["held_out_of"] == folders[0]["path"]
         assert held_out["figures"]["openings_also_in_training"] < 0.01
