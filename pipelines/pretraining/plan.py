@@ -61,6 +61,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     VOCABULARY_FILE,
+    TokenizerVocabulary,
     Vocabulary,
 )
 
@@ -299,6 +300,7 @@ class Plan:
             do_lower_case=job.do_lower_case,
             segmenter=job.segmenter,
             finds_unspaced=self.vocabulary.marks_spaces,
+            keeps_invisible=isinstance(self.vocabulary, TokenizerVocabulary),
         )
 
     def read_options(self, progress_folder: str | None = None) -> ReadOptions:

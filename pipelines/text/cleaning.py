@@ -1,8 +1,9 @@
 """Removes invisible characters from text, and normalizes its white space. Pure.
 
 `normalize_text` never changes the tokens. Its result has the tokens of the raw text, for cased and
-uncased vocabularies. So the model sees the same tokens in training as later in use, when the
-exported tokenizer gets raw text. The function makes these changes:
+uncased vocabularies; for a tokenizer.json, which may know them, the invisible characters stay. So
+the model sees the same tokens in training as later in use, when the exported tokenizer gets raw
+text. The function makes these changes:
 
 - every line break (CR LF, CR, vertical tab, form feed, U+0085, U+2028, U+2029) becomes a line feed;
 - characters that the tokenizer drops are removed before sentences are split and documents compared:
@@ -52,12 +53,14 @@ UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 
 
-def normalize_text(text: str, is_split: bool = False) -> str:
+def normalize_text(text: str, is_split: bool = False, keeps_invisible: bool = False) -> str:
     """Returns the text with plain line feeds and single spaces, and without invisible characters.
 
     Args:
       text: a document; line feeds separate its paragraphs or sentences, also in the result.
       is_split: True if each line is a sentence already. Other line breaks then become spaces.
+      keeps_invisible: whether the characters stay that the tokenizer of vocab.txt drops, such as
+        the joiners of Persian and of emoji.
     """
     # The no-break space is common, and often the only such character.
     text = text.replace("\r\n", "\n").replace("\xa0", " ")
@@ -65,7 +68,9 @@ def normalize_text(text: str, is_split: bool = False) -> str:
     # characters except for U+FFFD.
     if "\ufffd" in text or not text.replace("\n", "").isprintable():
         plain = _PLAIN_IN_LINES if is_split else _PLAIN
-        text = _UNUSUAL.sub(lambda match: plain.get(match[0], ""), text)
+        text = _UNUSUAL.sub(
+            lambda match: plain.get(match[0], match[0] if keeps_invisible else ""), text
+        )
     if "  " in text:  # This check is many times as fast as the regular expression.
         text = re.sub(" {2,}", " ", text)
     return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")

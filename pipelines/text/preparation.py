@@ -160,6 +160,7 @@ class TextOptions(TextSettings):
       segmenter: how words are found in scripts without spaces, see `sentences.mark_words`.
       finds_unspaced: whether to find which sentences have no space before them, see `SplitText`. It
         is for tokenizers that mark words by spaces.
+      keeps_invisible: see `normalize_text`.
       phrases: phrases of the file `blocklist`; documents with one are dropped.
       model: the model of `sentence_model`.
     """
@@ -167,6 +168,7 @@ class TextOptions(TextSettings):
     do_lower_case: bool = True
     segmenter: str = NO_SEGMENTER
     finds_unspaced: bool = False
+    keeps_invisible: bool = False
     phrases: tuple[str, ...] = ()
     model: SentenceModel | None = None
 
@@ -195,7 +197,7 @@ def prepare_documents(
     while documents:
         document = documents.pop()
         is_split = document.is_split
-        text = normalize_text(document.text, is_split)
+        text = normalize_text(document.text, is_split, options.keeps_invisible)
         language = document.language or options.language
         del document
         if not text:

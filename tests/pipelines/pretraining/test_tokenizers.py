@@ -94,6 +94,7 @@ def test_text_without_spaces(capsys, tmp_path, kind):
     """Segments are parts of documents as the library spells them; near duplicates are found."""
     generator = random.Random(7)
     sentences = [f"{word}{end}" for word in ARTICLE_1["zh"].split("，") for end in "。！？"]
+    sentences += ["家\u200d人。", "👩\u200d👧！"]  # The joiners are tokens of the library, too.
     texts = ["".join(generator.choices(sentences, k=12)) for _ in range(40)]
     reference = train(kind, texts, 300)
     reference.save(str(tmp_path / "tokenizer.json"))

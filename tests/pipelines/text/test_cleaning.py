@@ -38,6 +38,14 @@ def test_lines_of_split_documents_stay_lines():
     assert normalize_text("One\x0cx\u2028y.\r\nTwo\rz.\n", is_split=True) == "One x y.\nTwo z.\n"
 
 
+@pytest.mark.parametrize(
+    "text", ["می\u200cروم", "क्\u200dष", "👩\u200d👧", "\u202bאב\u202c", "a\ufeffb\ufffd"]
+)
+def test_invisible_characters_stay_for_a_tokenizer(text):
+    assert normalize_text(f" {text}\xa0\t {text}\r\n", keeps_invisible=True) == f"{text} {text}\n"
+    assert normalize_text(text) != text
+
+
 @pytest.mark.slow
 def test_every_character_is_treated_as_the_tokenizer_treats_it():
     # The planes that have characters other than Han and private ones.
