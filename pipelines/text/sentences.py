@@ -37,10 +37,13 @@ _MAY_OPEN = frozenset('"`“„«‹»')
 _ASCII_QUOTATION = '"`()'
 _QUOTATION = '"`“”„«»‹›‘()「」『』《》〈〉（）【】'
 _KEPT_BRACKETS = re.compile(
-    rf"\(((?![\W\d_]|{_CAPITAL_LETTER})[^()]{{4,199}}[^().!?…]|[.…]+| [^()]{{1,199}}[^().!?… ] )\)"
+    rf"\(((?![\W\d_]|{_CAPITAL_LETTER})[^()]{{4,199}}[^().!?…]|[.…]+| [^()]{{1,199}}[^().!?… ] "
+    r"|(?<=\w\()[a-z])\)"
 )
 # The bracket of a number of an item, "(1)", for which a sign stands that begins sentences.
 _ITEM_BRACKET = re.compile(r"\((?=\d{1,4}\))")
+# The number of a note behind a stop, "so.1 She", which takes the place of the stop.
+_NOTE_NUMBER = re.compile(r"\.(?<=[a-zß-ÿ]{3}\.)(\d{1,2})(?=\s[\"“]?[A-Z])")
 # Apostrophes that open or close a quotation.
 _APOSTROPHES = re.compile(r"'(?:'+|(?<=[ \n]')|(?= ))")
 # Behind two marks the splitter takes "I" for a number.
@@ -52,22 +55,50 @@ _END = "。！？｡"
 _CLOSING = "”’」』）》"
 # A letter that ends no sentence, and a mark that always ends one.
 _LETTER, _STOP = "字", "。"
+# The splitter ends no sentence before a digit: "…结束。2009年…" is one to it. The stop behind a
+# letter of the alphabet is that of an initial.
+_HAN = (
+    (re.compile(rf"(?<=[{_END}])[0-9０-９]|(?<=[{_END}][{_CLOSING}])[0-9０-９]"), _LETTER),
+    (re.compile(r"(?<=[A-ZＡ-Ｚ])[.．](?=\w)"), _LETTER),
+)
+# Scripts of India: "Dr", "Prof", "Mr", "Mrs", "the late" and the like, abbreviations of several
+# stops, and any stop where a danda ends the sentence.
+_INDIAN_TITLES = (
+    "डॉ प्रो पं स्व रु श्री श्रीमती ड ডা ড মো প্রো ਡਾ ਪ੍ਰੋ ਸ਼੍ਰੀ ડૉ "
+    "શ્રી પ્રો டாக்டர் திரு திருமதி பேரா డా డాక్టర్ శ్రీ ప్రొ ಡಾ ಶ್ರೀ ಪ್ರೊ ഡോ ശ്രീ പ്രൊഫ ଡ"
+)
+_INDIAN_LANGUAGES = ("hi", "mr", "ne", "sa", "bn", "as", "or", "pa", "gu", "ta", "te", "kn", "ml")
+_INDIC = "[\u0900-\u0dff]"
+_INDIAN = (
+    (
+        re.compile(
+            rf"\.(?:(?<={_INDIC}\.)(?=[^।\n]{{0,200}}।)"
+            + "".join(rf"|(?<=\.{_INDIC}{{{size}}}\.)" for size in (1, 2, 3))
+            + "".join(rf"|(?<=(?<![\u0900-\u0dff]){word}\.)" for word in _INDIAN_TITLES.split(" "))
+            + ")"
+        ),
+        ",",
+    ),
+)
 # Language -> characters that the splitter mistakes, as regular expressions, and a character that it
 # takes rightly. Text and stand-in have the same length.
 _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
-    # The splitter ends no sentence before a digit: "…结束。2009年…" is one to it.
-    "zh": ((re.compile(rf"(?<=[{_END}])[0-9０-９]|(?<=[{_END}][{_CLOSING}])[0-9０-９]"), _LETTER),),
+    "zh": _HAN,
     # A quotation is a part of its sentence where と or って follows.
     "ja": (
-        (re.compile(rf"(?<=[{_END}])[0-9０-９]|(?<=[{_END}][{_CLOSING}])[0-9０-９]"), _LETTER),
+        *_HAN,
         (re.compile(rf"[{_END}](?=[」』](?:と|って|、))"), _LETTER),
     ),
     # ASCII quotation marks stand for gershayim inside of words: או"ם is the United Nations.
     "he": ((re.compile(r"(?<=[א-ת])\"(?=[א-ת])"), "״"), (re.compile(r"(?<=[א-ת])'(?=[א-ת])"), "׳")),
     # A single letter is an abbreviation: د. is "Dr", ص. is "page".
-    "ar": ((re.compile(r"(?<=\b[\u0621-\u064a])\.(?=\s?\w)"), "،"),),
-    # "Dr", "Prof", "Pandit", "the late", "rupees", and the parts of "BC".
-    "hi": ((re.compile(r"(?:(?<=\bडॉ)|(?<=\bप्रो)|(?<=\bपं)|(?<=\bस्व)|(?<=\bरु)|(?<=\bई))\."), ","),),
+    **dict.fromkeys(
+        ("ar", "fa", "ps", "ug", "ur"),
+        ((re.compile(r"(?<=\b[\u0621-\u06d3])\.(?=\s?\w)"), "،"),),
+    ),
+    **dict.fromkeys(_INDIAN_LANGUAGES, _INDIAN),
+    # The stop of an abbreviation: of consonants alone, or before the word it belongs to.
+    "th": ((re.compile(r"\.(?<=[ก-ฮ]\.)(?:(?=\S)|(?<=\W[ก-ฮ]\.)|(?<=\W[ก-ฮ]{2}\.))"), ","),),
     # A verb of saying follows a quotation.
     "ko": ((re.compile(r"[.?!](?=[\"”'’](?:라고|라는|고 |하고|하며))"), ","),),
     # The little section separates clauses, and 104F is a genitive mark within them.
@@ -87,12 +118,16 @@ _BEGINNINGS: Mapping[str, str] = {
     "They This Those Thus To We What When Where While With You",
     "de": "Aber Als Auch Auf Aus Bei Da Danach Das Dem Den Der Die Dies Diese Dieser Doch Ein Eine "
     "Er Es Für Im In Ihr Mit Nach Sein Seine Seit Sie So Und Wenn Wie",
-    "es": "Además Al Como Con Cuando El En Es Esta Este Los Las Para Pero Por Se Su Sus Un Una Y",
+    "es": "Además Al Como Con Cuando El En Es Esta Este Fue Los Las Para Pero Por Se Su Sus Un "
+    "Una Y",
     "fr": "Au Aux Avec Ce Ces Cette Dans Elle Elles En Et Il Ils Les Mais On Par Pour Sa Si Son Un "
     "Une",
-    "it": "Al Anche Come Con Dopo Gli I Il In Ma Nel Nella Per Quando Questa Questo Si Sono Un Una",
+    "it": "Al Anche Come Con Dopo Fu Gli I Il In Ma Nel Nella Per Quando Questa Questo Si Sono Un "
+    "Una",
     "nl": "Als Bij Daarna Deze Die Dit Een En Er Haar Hij Het In Maar Met Na Om Ook Op Voor Zij",
     "pt": "Ao Após Como Com Em Ele Ela Essa Esse Esta Este Foi Mas Na No O Os Para Por Quando Um",
+    "ro": "Acest Aceste Care Cu Dar Din După El Ele Este În La O Pentru Prin Se Și Un",
+    "tr": "Aslında Bazı Ben Bir Biz Bu Bunlar Bunun Daha O Onun Sonra Ve",
     "sv": "Av De Den Det Detta Dock Efter En Ett För Han Hans Hon I Med Men När Och På Som Till",
 }
 # Number of segments of which most may begin with small letters though the text has capitals.
@@ -114,6 +149,7 @@ _WORDS: Mapping[str, str] = {
     **dict.fromkeys(("no", "nb", "nn"), "det med ut del min ord kan ark"),
     "pt": "vi",
     "ro": "sens loc va alta ore",
+    "sk": "tu",
     "sl": "pa med me maj mar del res",
     "sv": "det med ut del min kan hon sen ord",
     "tr": "sen ver al ut kan",
@@ -123,11 +159,13 @@ _MARK = "!"
 # Languages whose rules take the splitter a hundred times as long, and others whose rules are alike.
 _RULES_OF = {"da": "de", "kl": "de", "ca": "es", "oc": "fr", "it": "en"}
 # Where the splitter ends a sentence and no sentence ends.
-# Characters with which no sentence begins, and the rest of a hyphenated word: "av. J.|-C.".
-_GOES_ON = re.compile(r"[.,:;/?!]|[+=] |-\w")
+# Characters with which no sentence begins, and those behind which a hyphenated word goes on where
+# no space stands: "av. J.|-C.".
+_GOES_ON, _HYPHENATED = re.compile(r"[.,:;/?!]|[+=] "), re.compile(r"[-–][\w\[]")
 _NO_WORDS = re.compile(r"[\W_]{1,9}")
-# Small letters, also behind an opening mark or a dash, but not that of an item, "(a)".
-_SMALL = re.compile(r"(?!\(?[a-z]\)\s)[\"“„«(–—-]*\s?([^\W\d_])")
+# Small letters other than Georgian ones, also behind an opening mark or a dash, but not that of an
+# item, "(a)".
+_SMALL = re.compile(r"(?!\(?[a-z]\)\s)[\"“„«(–—-]*\s?([^\W\d_ა-ჿ])")
 # A stop behind a word that is too long for an abbreviation, or behind a bracket, ends a sentence
 # before a small letter.
 _LONG_WORD = re.compile(r"(?:(?<!\w)[^\W\d_]{6,}|[^.]\))\. $")
@@ -136,16 +174,18 @@ _LONGEST_LAST_WORD = 11
 # A letter that is a part of an abbreviation, "a.|C.", or an initial, "J. |Smith". "I" is mostly a
 # word or a number.
 _ONE_LETTER = re.compile(r"\b[^\W\d_]\.$")
+_TWO_LETTERS = re.compile(r"\b([^\W\d_A-Z])\.\s[^\W\d_]\.$")
 _INITIAL = re.compile(r"(?:^|[\s.(“\"-])[^\W\d_I]\.\s$")
 # The name of a speaker, which begins a paragraph of a play.
 _SPEAKER = re.compile(rf"(?:{_CAPITAL_LETTER}\w{{1,9}} ){{1,2}}{_CAPITAL_LETTER}\. ")
 # The number of an item, or of a ruler, if it is all of a segment.
 _ITEM = re.compile(r"\(?(?:\d{1,4}(?:\.\d{1,3})*|[IVXL]{1,5})[.)]\s?")
+_WORD = re.compile(r"[^\W\d_]{2,}\.")
 # Letters of words without vowels, which are abbreviations.
 _CAPITAL, _CONSONANT = "[B-DF-HJ-NP-TV-XZČŠŽ]", "[b-df-hj-np-tv-xzçćčďğģķļłńňņřśşšťźżž]"
 # What ends no sentence before a capital letter: titles, "versus", "so called", "for example".
 _TITLE = re.compile(
-    r"(?:\b(?:[DM]r|M[mr]?s|Messrs|Chr|Mmes?|Mlles?|Ste?|Sf|[Ss]v|[Mm]ag|Prof|Sra?|Sta|Hl|Dl|[Dd]na|[Dd]hr|[Mm]evr|hab|Hrsg?|Gen|Col|Lt"
+    r"(?:\b(?:[DM]r|M[mr]?s|Messrs|Chr|Mmes?|Mlles?|Mnr|Gng|Ste?|Sf|[Ss]v|[Mm]ag|Prof|Sra?|Sta|Hl|Dl|[Dd]na|[Dd]hr|[Mm]evr|hab|Hrsg?|Gen|Col|Lt"
     r"|Rev|Ing|Joh|Seb|Fa|Av|vs?|vit|tzw|[EeÈè]sim|[Nn]př|[Nn]pr?|Örn|Piem|Ekz|TP|PGS|TS|GS|ThS"
     r"|[Пп]роф|[Уу]л|[Гг]р|[Ии]м|[Кк]|Δρ|[Κκ])"
     # The first word of a sentence, "Pvz.", "Jl.".
@@ -156,14 +196,16 @@ _TITLE = re.compile(
 )
 # What stands before a number, a part of one, "(1)", or a Roman one.
 _REFERENCE = re.compile(
-    r"(?:\b(?:figs?|eqs?|tab[ls]?|secs?|refs?|n[or]s?|n[úu]ms?|vols?|ch|chaps?|cap|kap|pag|pàg|pp?|arts?|abs|abb|abt|al"
+    r"(?:\b(?:figs?|eqs?|tab[ls]?|s[eé]cs?|refs?|coll|cad|sok|mah|bkz|ik|n[or]s?|n[úu]ms?|vols?|ch|chaps?|cap|kap|p[aáà][gx]|pp?|arts?|abs|abb|abt|al"
     r"|alin|bd|bl[dz]?|kl|ca|cca|ok|obr|rys|approx|kb|ks|str|št|č|čl|ust|pkt|godz|zob|рис|табл|стр|гл|ст|п|см|αρ|σελ|εικ"
     rf"|max|min|tel|tél|(?-i:(?!k[gm]|[cm]m|ml|ft|hrs?)(?:{_CAPITAL}|{_CONSONANT}){_CONSONANT}{{1,3}})|[^\W\d_])|\w\.[^\W\d_]{{1,2}})\.\s{{0,2}}$",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(rf"[([]?\d|[([](?!{_CAPITAL_LETTER}\w)|(?:[IVXL]{{2,}}|[VX])\b")
-# The year or day before a month, "9. |2. 1999".
-_DAY, _MONTH = re.compile(r"(?:^|\s)\d{1,4}\.\s$"), re.compile(r"\d\d?\.[\s,]")
+# The day before a month, "9. |2. |1999. ", or the year before both, "1990. |5. |3.".
+_DAY = re.compile(r"(?:^|\s)\d\d?(\d\d)?\.\s$")
+_MONTH = re.compile(r"\d\d?\.[\s,]|\d{4}\.\s")
+_WITH_YEAR_FIRST = ("hu", "ko")
 # The splitter also ends sentences before what resembles the number of an item, "46% (46) of".
 _WITHOUT_MARK = re.compile(rf"[^\s{re.escape(SENTENCE_ENDS)}\"'”’»)\]」』）】\u0e00-\u0eff]\s*$")
 # Language -> what goes on before a capital letter or a digit.
@@ -176,6 +218,8 @@ _BEFORE_NAME = {
         re.IGNORECASE,
     ),
     "ro": re.compile(r"\b(?:î|str)\.\s$"),
+    # Year and century.
+    "kk": re.compile(r"\b[жғ]\.\s$"),
     # Dates are "1990. 5. 3."
     "ko": re.compile(r"(?:^|\s)\d\d?\.\s$"),
     # Saint, named after, general, street.
@@ -188,8 +232,12 @@ _NO_NOUN = re.compile(
 )
 # The number of an item, which belongs to the next segment.
 _OF_NEXT = re.compile(r"(?<=[.!?…:]\s)(?:\d{1,4}\.){1,4}\s?$")
-# The mark of a note, or the number of its page, that no space separates from the end of a sentence.
-_NOTE = re.compile(r"(?:\[[^][]{1,30}\]|\*{1,3}|:\d{1,4}(?:[–,-]\d{1,4})*)+(?=\s|\Z)\s*")
+# The mark of a note, the number of its page, or marks of direction, which no space separates from
+# the end of a sentence.
+_NOTE = re.compile(
+    r"(?:\[[^][]{1,30}\]|\(\d{1,3}\)|[¹²³⁰⁴-⁹\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+|\*{1,3}"
+    r"|:\d{1,4}(?:[–,-]\d{1,4})*)+(?=\s|\Z)\s*"
+)
 
 # Thai has no mark for the end of a sentence. A space stands between sentences, and also inside of
 # them: around numbers, foreign words and quotations, and between clauses.
@@ -306,13 +354,17 @@ def _split(text: str, known: str, language: str) -> list[str]:
         # The splitter drops some white space.
         begin = end if known.startswith(segment, end) else known.index(segment, end)
         end = begin + len(segment)
-        is_apart = text[begin - 2 : begin - 1] in _MAY_OPEN and text[begin - 1] == " "
-        if is_apart and _opens(text, begin - 2):
-            begin -= 2
-        while begin > start and text[begin - 1] in _OPENING:
-            if text[begin - 1] in "”»" and not text[begin - 2].isspace():
-                break
-            begin -= 1
+        is_line = text[begin - 1] == "\n"
+        if begin == start or (segment.isspace() and not is_line):
+            continue  # It belongs to what is before.
+        if not is_line:
+            is_apart = text[begin - 1] == " " and text[begin - 2 : begin - 1] in _MAY_OPEN
+            if is_apart and _opens(text, begin - 2):
+                begin -= 2
+            while begin > start and text[begin - 1] in _OPENING:
+                if text[begin - 1] in "”»" and not text[begin - 2].isspace():
+                    break
+                begin -= 1
         if begin > start:
             found.append(text[start:begin])
             start = begin
@@ -349,12 +401,19 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
     before, is_cased = segments[0], None
     for segment in itertools.islice(segments, 1, None):
         first, last = segment[0], before[-1]
-        if last == "\n" or first == "\n" or (last == " " and _is_plain_end(before, segment)):
+        if (
+            last == "\n"
+            or first == "\n"
+            or (last == " " and _is_plain_end(before, segment, language))
+        ):
             joined.append(before)
             before = segment
             continue
-        if is_cased is None:
-            small = sum(each[0].islower() for each in segments)
+        if is_cased is None and not first.isupper():
+            small = sum(
+                each[0].islower() and not last[-3:-2].isdigit()
+                for last, each in itertools.pairwise(["", *segments])
+            )
             is_cased = 2 * small <= max(
                 len(segments), _FEW_SEGMENTS * segments[0].lstrip()[:1].isupper()
             )
@@ -375,7 +434,7 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
     return [*joined, before]
 
 
-def _is_plain_end(before: str, segment: str) -> bool:
+def _is_plain_end(before: str, segment: str, language: str) -> bool:
     """Whether a sentence certainly ends before a capital letter, as most do.
 
     It may go on behind a short word with a stop, an opening mark, or the number of an item.
@@ -383,11 +442,22 @@ def _is_plain_end(before: str, segment: str) -> bool:
     first, mark = segment[0], before[-2:-1]
     if not (first.isupper() or first in '"“' and segment[1:2].isupper()) or len(before) < 8:
         return False
-    if mark in ".)":
-        word = before[-7:-1]
-        parts = " " in word or "-" in word or "—" in word or "." in word[:-1]
-        return before[-3] == " " or not parts
-    return mark != "«"
+    if mark not in ".)":
+        return mark != "«"
+    word = before[-7:-1]
+    parts = " " in word or "-" in word or "—" in word or "." in word[:-1]
+    if before[-3] == " " or not parts:
+        return True
+    last_word = before[before.rfind(" ", 0, -1) + 1 : -1]
+    return first not in "IVXL" and _is_no_abbreviation(last_word, language)
+
+
+@functools.lru_cache(1 << 14)
+def _is_no_abbreviation(word: str, language: str) -> bool:
+    """Whether a short word with a stop is one of letters that no rule for capitals names."""
+    before_name = _BEFORE_NAME.get(language, _TITLE)
+    is_known = _TITLE.search(f"{word} ") or before_name.search(f"{word} ")
+    return not is_known and bool(_WORD.fullmatch(word))
 
 
 def _opens(text: str, place: int) -> bool:
@@ -404,21 +474,23 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
     """Whether a sentence goes on from a segment, of which `end` is the end, to the next one."""
     first = segment[0]
     if not first.isupper():
-        if _GOES_ON.match(segment) or _NO_WORDS.fullmatch(segment):
+        is_hyphenated = _HYPHENATED.match(segment) and not end[-1].isspace()
+        if is_hyphenated or _GOES_ON.match(segment) or _NO_WORDS.fullmatch(segment):
             return True
         if is_cased and (letter := _SMALL.match(segment)) and letter[1].islower():
             return not _LONG_WORD.search(end) or bool(_REFERENCE.search(end))
-    if _ONE_LETTER.search(end):
+    if _ONE_LETTER.search(end) or _TWO_LETTERS.search(end + segment[:2]):
         return True
     if first.isupper() and not segment[1:2].isspace() and (found := _INITIAL.search(end)):
         begins = _begins_sentence(language)
-        return found[0].strip().isupper() and not (begins and begins.match(segment))
+        if found[0].strip().isupper() or begins and begins.match(segment):
+            return not (begins and begins.match(segment))
     if _ITEM.fullmatch(end) or (first.isupper() and _TITLE.search(end)):
         return True
     if _NUMBER.match(segment) and (_REFERENCE.search(end) or _WITHOUT_MARK.search(end)):
         return True
-    if _MONTH.match(segment) and _DAY.search(end):
-        return True
+    if _MONTH.match(segment) and (day := _DAY.search(end)):
+        return not day[1] or language in _WITH_YEAR_FIRST
     if language not in _BEFORE_NAME or first.islower() or not first.isalnum():
         return False
     if not _BEFORE_NAME[language].search(end):
@@ -481,6 +553,7 @@ def with_stand_ins(text: str, language: str) -> str:
     """
     for pattern, character in _STAND_INS.get(language, ()):
         text = pattern.sub(character, text)
+    text = _NOTE_NUMBER.sub(r"\1.", text)
     text = "\n" + _KEPT_BRACKETS.sub("\x0e\\1\x0f", _ITEM_BRACKET.sub("_", text))
     for mark in _ASCII_QUOTATION if text.isascii() else _QUOTATION:
         text = text.replace(mark, " ")
