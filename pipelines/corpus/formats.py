@@ -117,8 +117,8 @@ def recognise(sample: bytes, encodings: Sequence[str] = UTF8, path: str = "") ->
       encodings: encodings that the user declares.
       path: path of the file, whose ending counts where the content shows plain text.
     """
-    sample = to_utf8(sample, encodings)
-    found = next(found for found in FORMATS.values() if found.recognises(sample))
+    text = sample if not_text(sample) else to_utf8(sample, encodings)
+    found = next(found for found in FORMATS.values() if found.recognises(text))
     name = plain_name(path).lower()
     by_name = (other for other in FORMATS.values() if name.endswith(other.endings))
     return next((other for other in by_name if found.name in other.weaker), found)

@@ -110,7 +110,7 @@ class WebArchive(LineFormat):
 
     name = "wet"
     is_utf8 = True
-    beginning = re.compile(BEFORE_TEXT + rb"WARC/1\.\d\r?\n")
+    beginning = re.compile(BEFORE_TEXT + rb"WARC/[01]\.\d+\r?\n")
 
     def starts_document(self, line: bytes) -> bool:
         """Returns whether a record starts on this line."""
@@ -143,7 +143,10 @@ class WebArchive(LineFormat):
 
 
 def _page(fields: dict[bytes, bytes], body: list[bytes], start: int) -> Found:
-    kind = fields.get(b"warc-type", b"").decode("ascii", "replace")
+    kind = fields.get(b"warc-type", b"").decode("ascii", "replace").lower()
+    if not fields.get(b"content-length", b"").isdigit():
+        detail = f"the record whose text starts on line {start} does not tell its length"
+        return Reject(start, "no_length", detail)
     if kind == "conversion":
         return decode_document(b"".join(body), start)
     if kind in ("response", "resource"):

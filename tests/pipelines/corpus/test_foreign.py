@@ -117,6 +117,11 @@ def test_what_resembles_columns_or_mail_is_looked_at_once(repeated):
     assert time.process_time() - started < 2
 
 
+def test_bytes_that_are_no_text_are_told_in_any_encoding():
+    for encoding in ("utf-8", "latin1", "utf-16-le"):
+        assert recognise(b"\xff\xff\xff\xff\x10\x01\0\0\x10\0\0\0", (encoding,)).name == "not_text"
+
+
 def test_columns_are_told_whatever_the_name():
     for path in ("a.csv", "a.tsv", "a.txt", "a.conllu", "a.md"):
         assert [recognise(sample, path=path).name for sample in FILES["conll"]] == ["conll"] * 10

@@ -39,7 +39,7 @@ def test_html_text(html, text):
     assert html_text(html) == text
 
 
-def record(kind: str, body: str, length: int | None = None) -> bytes:
+def record(kind: str, body: str, length: int | str | None = None) -> bytes:
     size = len(body.encode()) if length is None else length
     return f"WARC/1.0\r\nWARC-Type: {kind}\r\nContent-Length: {size}\r\n\r\n{body}\r\n\r\n".encode()
 
@@ -50,6 +50,11 @@ def test_wet():
     found = read("wet", data)
     assert found == [Skip("web_archive_record"), *map(Document, pages)]
     assert read("wet", data[:-4] + record("response", "HTTP/1.1 200"))[-1].reason == "web_page"
+    old = record("Conversion", "Uno.").replace(b"WARC/1.0", b"WARC/0.18")
+    assert read("wet", old + record("conversion", "Due.", "")) == [
+        Document("Uno."),
+        Reject(11, "no_length", "the record whose text starts on line 11 does not tell its length"),
+    ]
     cut = read("wet", data + record("conversion", "x", 99))[-1]
     assert isinstance(cut, Reject) and cut.reason == "cut_off"
     members = b"".join(gzip.compress(record("conversion", page)) for page in pages)
