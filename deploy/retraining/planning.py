@@ -22,10 +22,12 @@ from beambert.deploy.retraining.runs import (
     beam_flags,
     command,
     next_run,
+    records_job,
     vocabulary_command,
+    vocabulary_job,
 )
 from beambert.errors import InputError
-from beambert.folders import MARKER_FILE
+from beambert.folders import MARKER_FILE, BusyError
 from beambert.io import absolute
 from beambert.pipelines import create_pretraining_data, create_vocabulary, evaluate
 from beambert.pipelines.pretraining.job import PretrainingDataJob
@@ -120,13 +122,13 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
       InputError: a step would refuse its flags, the task is missing, or the corpus cannot be
         listed.
     """
-    from beambert.deploy.retraining import live_jobs, workspace
+    from beambert.deploy.retraining import workspace
     from beambert.io import exists
 
     check_values(config)
     history = workspace.read_history(config.workspace)
     if history.open and not is_dry and not workspace.is_done(RECORDS, history.open):
-        live_jobs.check_records(config, history.open)
+        _check_no_job_is_at_work(config, history.open)
     if history.open and workspace.is_done(RECORDS, history.open):
         check_task(config)
         return history.open
@@ -168,3 +170,27 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
                 f"the newest folder of {config.workspace}/{SERVING}, to go on from the one before"
             )
     return run
+
+
+def _check_no_job_is_at_work(config: Retraining, run: RetrainingRun) -> None:
+    """Refuses to go on with a run while a job that makes its records or vocabulary is at work.
+
+    A start that is killed leaves its job at work on Dataflow. It would write the same files.
+
+    Raises:
+      BusyError: there is such a job.
+      InputError: Dataflow doesn't tell.
+    """
+    from beambert.deploy import google_cloud
+
+    for name in filter(None, (vocabulary_job(config), records_job(config, run))):
+        project, region = str(config.data.get("project")), str(config.data.get("region"))
+        remedy = "nothing was changed; correct the access and start again"
+        what = f"Dataflow doesn't tell whether the job {name} is still at work"
+        with google_cloud.service_errors(run.path, what, remedy):
+            found = google_cloud.jobs_on_dataflow(project, region, name=name)
+        if live := [job.id for job in found if job.name == name]:
+            raise BusyError(
+                f"{run.path}: the Dataflow job {live[0]} of an earlier start is at work; start "
+                "again after its end, or cancel it on Dataflow's page to begin again"
+            )

@@ -125,7 +125,7 @@ class Regression(NumberKind):
     """A task that asks for a number for a text or for a pair of texts."""
 
     kind: ClassVar[str] = "regression"
-    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.numbers:RegressionObjective"
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.labels:RegressionObjective"
     metrics: tuple[str, ...] = ("pearson", "spearman")
 
     HAS_LABELS = False
@@ -223,7 +223,7 @@ class Rerank(Regression):
     OUTCOMES = RelevanceOutcomes
 
     kind: ClassVar[str] = RERANK
-    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.numbers:RelevanceObjective"
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.labels:RelevanceObjective"
     OWN: ClassVar[Mapping[str, Any] | None] = {"text_columns": ("text", "text_b")}
     metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10")
 

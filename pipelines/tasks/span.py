@@ -140,7 +140,7 @@ class Span(Task):
     @staticmethod
     def unlabelled(texts: Sequence[str]) -> Question:
         """Returns a question on a context."""
-        return Question("", texts[0], texts[1], (), False, "")
+        return Question("", texts[0], texts[1], (), False)
 
     @staticmethod
     def answer(

@@ -44,7 +44,6 @@ class Question:
       context: the paragraph.
       answers: the right answers; empty if the question is impossible.
       is_impossible: whether the context does not answer the question (v2.0).
-      title: title of the article.
     """
 
     id: str
@@ -52,7 +51,6 @@ class Question:
     context: str
     answers: tuple[Answer, ...]
     is_impossible: bool
-    title: str
 
     @property
     def truth(self) -> tuple[Answer, ...]:
@@ -195,15 +193,14 @@ def _get(parent: Any, key: str, kind: type, where: str) -> Any:
 def _read_article(article: Any, where: str) -> Iterator[tuple[Question, int]]:
     """Yields an article's questions, each with the number of its answers that were moved."""
     paragraphs = _get(article, "paragraphs", list, where)
-    title = article.get("title")
     for number, paragraph in enumerate(paragraphs, 1):
         place = f"{where}, paragraph {number}"
         context = _get(paragraph, "context", str, place)
         for entry in _get(paragraph, "qas", list, place):
-            yield _read_question(entry, context, title if isinstance(title, str) else "", place)
+            yield _read_question(entry, context, place)
 
 
-def _read_question(entry: Any, context: str, title: str, place: str) -> tuple[Question, int]:
+def _read_question(entry: Any, context: str, place: str) -> tuple[Question, int]:
     identifier = _get(entry, "id", str, f"{place}, a question")
     where = f"{place}, question {identifier!r}"
     text = _get(entry, "question", str, where)
@@ -226,7 +223,7 @@ def _read_question(entry: Any, context: str, title: str, place: str) -> tuple[Qu
         start = _nearest(context, answer_text, stated)
         moved += start is not None and start != stated
         found.append(Answer(answer_text, start))
-    return Question(identifier, text, context, tuple(found), is_impossible, title), moved
+    return Question(identifier, text, context, tuple(found), is_impossible), moved
 
 
 def _nearest(context: str, text: str, stated: int) -> int | None:

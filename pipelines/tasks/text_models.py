@@ -83,7 +83,7 @@ class TextModel:
     def _answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         texts = zip(question.numpy(), context.numpy(), strict=True)
         questions = [
-            Question(str(number), asked.decode(), within.decode(), (), False, "")
+            Question(str(number), asked.decode(), within.decode(), (), False)
             for number, (asked, within) in enumerate(texts)
         ]
         found = self.decoded(questions)

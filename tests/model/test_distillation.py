@@ -9,12 +9,11 @@ from support.golden_arrays import features_of
 
 from beambert.model.checkpoint_names import hugging_face_name
 from beambert.model.config import preset
-from beambert.model.distillation import cosine_losses, soft_target_losses
 from beambert.model.flops import forward_flops, training_flops
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.unpadding import Capacity
 from beambert.trainer.loop.objectives import means
-from beambert.trainer.pretraining.distillation import Teacher
+from beambert.trainer.pretraining.distillation import Teacher, cosine_losses, soft_target_losses
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.weights.initial import open_initial
 

@@ -16,4 +16,4 @@ def write(folder: pathlib.Path, content, mark: bytes = b"") -> pathlib.Path:
 
 def ask(context: str, *answers: tuple[str, int], question: str = "which river") -> Question:
     found = tuple(Answer(text, start) for text, start in answers)
-    return Question(f"{len(context)}", question, context, found, not answers, "")
+    return Question(f"{len(context)}", question, context, found, not answers)

@@ -18,7 +18,7 @@ def test_length_buckets(words, bucket):
     pair = TextExample("w", "w " * (words - 1), None, {})
     assert slices.length_bucket(pair) == bucket
     assert slices.length_bucket(TaggedExample(("w",) * words, None)) == bucket
-    question = Question("id", "w", "w " * (words - 1), (), True, "")
+    question = Question("id", "w", "w " * (words - 1), (), True)
     assert slices.length_bucket(question) == bucket
 
 

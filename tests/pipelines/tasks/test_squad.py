@@ -64,7 +64,6 @@ class TestReading:
             "The old road, an old river.",
             (Answer("old", 4), Answer("old river", 17)),
             False,
-            "Roads",
         )
 
     def test_version_2(self, tmp_path):
@@ -173,8 +172,8 @@ class TestWindows:
             ask(context, ("ol", 12), ("river", 16), ("old", 12)),
             ask(context, ("ol", 12), ("ld", 13), ("r", 20)),
             ask(context),
-            Question("lost", "", context, (Answer("x", None), Answer("caf", 6)), False, ""),
-            Question("lost", "", context, (Answer("x", None),), False, ""),
+            Question("lost", "", context, (Answer("x", None), Answer("caf", 6)), False),
+            Question("lost", "", context, (Answer("x", None),), False),
         ]
         windows = make_windows(questions, tokenizer, 384)
         starts, ends = windows.start_positions, windows.end_positions

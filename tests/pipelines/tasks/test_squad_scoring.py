@@ -24,7 +24,6 @@ def questions():
             context="",
             answers=tuple(Answer(answer["text"], None) for answer in entry["answers"]),
             is_impossible=entry["is_impossible"],
-            title="",
         )
         for entry in GOLDEN["scores"]["questions"]
     ]

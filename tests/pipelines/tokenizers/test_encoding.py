@@ -131,7 +131,6 @@ def test_windows_of_questions(folders, kind):
         context,
         (Answer(answer, context.index(answer)),),
         False,
-        "",
     )
     tokenizer = make_offset_tokenizer(vocabulary, lower)
     windows = make_windows([given], tokenizer, 256, 64, 64)

@@ -17,7 +17,7 @@ from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer.models import build_model
 from beambert.trainer.retrieval.searching import open_reranker
-from beambert.trainer.tasks.numbers import RelevanceObjective
+from beambert.trainer.tasks.labels import RelevanceObjective
 
 # A Python interpreter that has sentence-transformers, for a release.
 PEER = os.environ.get("BEAMBERT_SENTENCE_TRANSFORMERS_PYTHON")

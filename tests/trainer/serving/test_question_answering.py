@@ -63,8 +63,8 @@ def test_answers_equal_those_of_the_trained_path(model, folder, vocabulary):
     for number in range(60):
         question = " ".join(random.choice(WORDS, random.integers(0, 8)))
         context = random.choice([" ", "\n", "  "]).join(random.choice(WORDS, number % 23))
-        questions.append(Question(str(number), question, context, (), True, ""))
-    questions.append(Question("60", "zoo", " \u200b\n", (), True, ""))
+        questions.append(Question(str(number), question, context, (), True))
+    questions.append(Question("60", "zoo", " \u200b\n", (), True))
     loaded = task_models.load(find_model(str(folder)))
     found = call_on_texts(loaded, [question.texts() for question in questions])
     tokenizer = OffsetTokenizer(vocabulary, True)
