@@ -78,18 +78,22 @@ def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias, document_BL=None):
     # The parts of the queries know which documents they are of.
     documents = ()
     if document_BL is not None:
+        document_BL = ops.cast(document_BL, "float32")
         missing = [[0, 0], [0, count * QUERIES - length]]
         parts = ops.reshape(ops.pad(document_BL, missing), (-1, count, QUERIES))
-        documents = (ops.transpose(parts, (1, 0, 2)),)
+        documents = (document_BL, ops.transpose(parts, (1, 0, 2)))
 
-    def scores_of(query, key, *document):
-        scores = ops.cast(_product(query, key), "float32") * scale + bias
-        for of_queries in document:
-            scores = scores + other_document_bias(of_queries, document_BL)[:, None]
-        return scores
-
+    # All tensors are arguments, for the sake of JAX where layers are computed again.
     @ops.custom_gradient
-    def attended(query_BNLD, key_BNLD, value_BNLD):
+    def attended(query_BNLD, key_BNLD, value_BNLD, bias, *of_documents):
+        document_BL, *documents = of_documents or (None,)
+
+        def scores_of(query, key, *document):
+            scores = ops.cast(_product(query, key), "float32") * scale + bias
+            for of_queries in document:
+                scores = scores + other_document_bias(of_queries, document_BL)[:, None]
+            return scores
+
         def part(inputs):
             query, *document = inputs
             scores = scores_of(query, key_BNLD, *document)
@@ -129,11 +133,12 @@ def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias, document_BL=None):
             sums = (ops.zeros_like(x, dtype="float32") for x in (key_BNLD, value_BNLD))
             found = ops.fori_loop(0, count, step, (ops.zeros_like(queries), *sums))
             of_queries, of_key, of_value = (ops.cast(x, query_BNLD.dtype) for x in found)
-            return joined(of_queries), of_key, of_value
+            nothing = (ops.zeros_like(x) for x in (bias, *of_documents))
+            return joined(of_queries), of_key, of_value, *nothing
 
         return joined(contexts), gradient
 
-    return attended(query_BNLD, key_BNLD, value_BNLD)
+    return attended(query_BNLD, key_BNLD, value_BNLD, bias, *documents)
 
 
 def _product(first, second):

@@ -21,6 +21,7 @@ N attention heads, D = H / N head size, S segment types, V vocabulary size.
 
 import contextlib
 import contextvars
+import functools
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -361,6 +362,31 @@ def attend_fused(query, key, value, bias, reach: int | None = None):
     return None if context is None else ops.moveaxis(ops.reshape(context, (-1, *shape[1:])), -2, 1)
 
 
+_is_recomputed: contextvars.ContextVar[bool] = contextvars.ContextVar("recomputed", default=False)
+
+
+@contextlib.contextmanager
+def layers_recomputed(are_recomputed: bool) -> Iterator[None]:
+    """Lets the backward pass compute the layers again, in models that are traced meanwhile."""
+    token = _is_recomputed.set(are_recomputed)
+    try:
+        yield
+    finally:
+        _is_recomputed.reset(token)
+
+
+def recomputed(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the `call` of a layer, which `layers_recomputed` lets hold its first input alone."""
+
+    @functools.wraps(call)
+    def call_layer(self, x, *args, **kwargs):
+        if not _is_recomputed.get():
+            return call(self, x, *args, **kwargs)
+        return keras.remat(lambda x: call(self, x, *args, **kwargs))(x)
+
+    return call_layer
+
+
 class BertSelfAttention(keras.layers.Layer):
     """Multi-head scaled dot-product attention (Vaswani et al. 2017, section 3.2)."""
 
@@ -523,6 +549,7 @@ class BertLayer(keras.layers.Layer):
             self.intermediate.build((None, self.config.hidden_size))
         self.sublayer_output.build()
 
+    @recomputed
     def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None, positions=None):
         """Returns x_TH after the layer; see `BertSelfAttention.call`."""
         x_TH = self.attention(

@@ -20,6 +20,7 @@ from beambert.model.layers import (
     attend,
     dropout,
     fold_seed,
+    recomputed,
     score_bias,
     truncated_normal,
 )
@@ -151,6 +152,7 @@ class ModernBertLayer(keras.layers.Layer):
         self.attention.build()
         self.feed_forward.build()
 
+    @recomputed
     def call(self, x_TH, input_mask_BL, dropout_seed=None, packing=None, document_BL=None):
         """Returns x_TH after the layer."""
         x_TH = x_TH + self.attention(

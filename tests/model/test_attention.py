@@ -283,6 +283,29 @@ def test_fused_attention_is_the_plain_one(way, separator, monkeypatch):
     np.testing.assert_array_equal(again[0], plain[0])
 
 
+@pytest.mark.parametrize("way", ["parts", "deberta, packed"])
+def test_layers_computed_again_are_the_same(way, monkeypatch):
+    """Outputs and gradients, without dropout; Keras does it for JAX, as in test_engines.py."""
+    if keras.backend.backend() != "jax":
+        pytest.skip("is of JAX")
+    ids, mask, _ = random_rows()
+    encoder = modern_encoder(monkeypatch, way == "parts")
+    if "deberta" in way:
+        encoder = deberta_encoder()
+    encoder.separator = SEPARATOR
+    upstream = np.random.default_rng(5).standard_normal((2, LENGTH, 16)).astype(np.float32)
+    upstream *= mask[..., None]
+    packing = Packing.of(ops.convert_to_tensor(mask), int(mask.sum())) if "packed" in way else None
+    once = outputs_and_gradient(encoder, ids, mask, upstream, packing)
+    calls, remat = [], keras.remat
+    monkeypatch.setattr(keras, "remat", lambda call: calls.append(call) or remat(call))
+    with layers.layers_recomputed(True):
+        again = outputs_and_gradient(encoder, ids, mask, upstream, packing)
+    assert len(calls) == 2
+    np.testing.assert_allclose(again[0][mask > 0], once[0][mask > 0], atol=1e-5)
+    np.testing.assert_allclose(again[1], once[1], atol=1e-5)
+
+
 def bert_encoder() -> BertEncoder:
     config = BertConfig(50, 16, 2, 2, 24, max_position_embeddings=LENGTH, initializer_range=0.3)
     return BertEncoder(config, seed=1)

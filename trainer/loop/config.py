@@ -285,6 +285,11 @@ class Devices(EngineSettings):
         choices=STRATEGIES,
         help="tf.distribute strategy; tpu is for the TPU of this machine",
     )
+    gradient_checkpointing: bool = setting(
+        False,
+        help="with --engine=jax: hold the inputs of the layers only and compute the layers again "
+        "for their gradients, which takes less memory and more time",
+    )
 
 
 def default_learning_rate(hidden_size: int, is_frozen: bool, has_lora: bool = False) -> float:

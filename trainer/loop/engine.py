@@ -80,6 +80,8 @@ def choose_engine(devices: EngineSettings) -> str:
             f"--strategy={strategy}: is of --engine={TENSORFLOW}; leave it out, since JAX "
             "takes all devices that it finds"
         )
+    if name == TENSORFLOW and getattr(devices, "gradient_checkpointing", False):
+        raise InputError(f"--gradient_checkpointing: is of --engine={JAX}; leave it out")
     if keras is not None and keras.backend.backend() != name:
         raise InputError(
             f"--engine={name}: Keras is imported with {keras.backend.backend()} already; set "
@@ -143,7 +145,7 @@ def make_engine(devices: EngineSettings | None = None) -> Engine:
     if choose_engine(devices) == JAX:
         from beambert.trainer.loop.engines.jax import Jax
 
-        return Jax()
+        return Jax(getattr(devices, "gradient_checkpointing", False))
     from beambert.trainer.loop.engines.tensorflow import TensorFlow
 
     if not isinstance(devices, Devices):

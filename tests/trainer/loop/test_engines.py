@@ -102,9 +102,8 @@ def test_jax_trains_as_tensorflow(given, records_folder, small_config_file, tmp_
     pretrain_main(arguments_of(records_folder, small_config_file, one, **given))
     for folder, step in ((two, 0), (half, 3)):
         start = checkpoint(one, step)
-        printed = train_on_jax(
-            arguments_of(records_folder, small_config_file, folder, start, **given)
-        )
+        arguments = arguments_of(records_folder, small_config_file, folder, start, **given)
+        printed = train_on_jax([*arguments, "--gradient_checkpointing"] if step else arguments)
         assert f"continuing from step {step} " in printed
         assert losses(folder)[STEPS] == pytest.approx(losses(one)[STEPS], rel=1e-4)
     assert losses(two) == pytest.approx(losses(one), rel=1e-4)
@@ -187,12 +186,13 @@ def test_jax_answers_as_tensorflow(untrained, tmp_path):
 
 
 @pytest.mark.slow
-def test_fused_attention_of_jax_is_the_plain_one():
-    """By the implementation that JAX has for processors; the test is that of the model."""
+@pytest.mark.parametrize("name", ["fused", "computed_again"])
+def test_attention_of_jax_is_the_plain_one(name):
+    """By JAX on processors, and with layers computed again; the tests are those of the model."""
     pytest.importorskip("jax")
-    test = "tests/model/test_attention.py::test_fused_attention_is_the_plain_one"
+    tests = ["tests/model/test_attention.py", "-k", name]
     environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -201,6 +201,7 @@ def test_fused_attention_of_jax_is_the_plain_one():
     ("devices", "message"),
     [
         (Devices(engine="jax", strategy="mirrored"), "--strategy=mirrored: is of --engine=tensor"),
+        (Devices(gradient_checkpointing=True), "--gradient_checkpointing: is of --engine=jax"),
         (Devices(engine="jax"), "--engine=jax: Keras is imported with tensorflow already"),
     ],
 )

@@ -68,8 +68,9 @@ class Jax:
       fused_attention: what computes attention, see `layers.attention_by`; None for plain products.
     """
 
-    def __init__(self) -> None:
-        """Takes the devices; see `jax_devices`."""
+    def __init__(self, checkpoints_gradients: bool = False) -> None:
+        """Takes the devices; see `jax_devices` and `layers.layers_recomputed`."""
+        self._checkpoints_gradients = checkpoints_gradients
         cache = os.path.expanduser("~/.cache/beambert/xla")
         if not jax.config.jax_compilation_cache_dir:
             jax.config.update("jax_compilation_cache_dir", cache)
@@ -202,7 +203,8 @@ class Jax:
                 scope.state_mapping |= {
                     id(v): value for v, value in zip(variables, values, strict=True)
                 }
-                return function()
+                with layers.layers_recomputed(self._checkpoints_gradients):
+                    return function()
 
         return jax.grad(of, has_aux=True)([variable.value for variable in variables])
 
