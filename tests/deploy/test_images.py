@@ -107,7 +107,8 @@ LOADED = {
     "worker": "apache_beam.runners.worker.sdk_worker_main",
     "component": "beambert.deploy.__main__, beambert.deploy.retraining.planning, "
     "google.cloud.aiplatform_v1, google.cloud.dataflow_v1beta3",
-    "jax-tpu": "keras, jax, libtpu, beambert.trainer.commands.pretrain",
+    "jax-tpu": "keras, jax, libtpu, beambert.trainer.commands.pretrain, "
+    "beambert.trainer.embedding.writing",
 }
 
 
