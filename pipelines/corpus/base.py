@@ -9,6 +9,7 @@ import codecs
 import contextlib
 import dataclasses
 import functools
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -185,13 +186,19 @@ def lines_of(opened: BinaryIO) -> Iterator[bytes]:
     return iter(functools.partial(opened.readline, MOST_DOCUMENT_BYTES + 1), b"")
 
 
-def utf8_lines(opened: BinaryIO, encoding: str) -> Iterator[bytes]:
+def has_old_line_ends(beginning: bytes) -> bool:
+    """Returns whether the lines of a file end with carriage returns alone."""
+    return b"\r" in beginning and b"\n" not in beginning
+
+
+def utf8_lines(opened: BinaryIO, encoding: str, has_old_ends: bool = False) -> Iterator[bytes]:
     """Yields the lines of a file in another encoding, as UTF-8; a line too long comes in pieces.
 
     Bytes that form no character become half of a surrogate pair, which UTF-8 cannot have, so that
     their document is rejected.
     """
-    decoder, held = codecs.getincrementaldecoder(encoding)(MARK_ERRORS), ""
+    plain = codecs.getincrementaldecoder(encoding)(MARK_ERRORS)
+    decoder, held = io.IncrementalNewlineDecoder(plain, has_old_ends), ""
     for data in chain(_pieces(opened), [b""]):
         *lines, held = (held + decoder.decode(data, final=not data)).split("\n")
         yield from (f"{line}\n".encode("utf-8", "surrogatepass") for line in lines)
@@ -409,7 +416,7 @@ class LineFormat(Format):
 
     def split(self, file: "InputFile", options: ReadOptions, beginning: bytes) -> list[FilePart]:
         """Divides a file into parts, unless it isn't UTF-8."""
-        if not self.is_divisible:
+        if not self.is_divisible or has_old_line_ends(beginning):
             return [FilePart(file, self.name)]
         encoding = ""
         # The reader meets an error again and rejects the file.
@@ -461,8 +468,9 @@ class LineFormat(Format):
         try:
             encoding = self._encoding_of(part, stored, beginning, options.encodings)
             lines_in = lines_of
-            if encoding != DEFAULT_ENCODING:
-                lines_in = functools.partial(utf8_lines, encoding=encoding)
+            is_old = has_old_line_ends(beginning)
+            if encoding != DEFAULT_ENCODING or is_old:
+                lines_in = functools.partial(utf8_lines, encoding=encoding, has_old_ends=is_old)
             lines = CountedLines(
                 self.lines(part, stored, lines_in), lambda: report(stored.tell() - part.start)
             )

@@ -6,6 +6,7 @@ name, which info.json has.
 """
 
 import functools
+import json
 import operator
 import re
 import statistics
@@ -30,6 +31,11 @@ ENDS_SENTENCE = re.compile(
 
 # Line ends. Some programs write "\r\r\n"; the others are those of Unicode, see `normalize_text`.
 _LINE_END = re.compile("\r+\n|[\r\x0b\x85\u2028\u2029]")
+# What JSON writes for line ends and the like, where it was written twice and none was read back.
+_ESCAPES = re.compile(
+    r"(?:\\(?:[nrt\"/]|(?i:u(?!d[89a-f])[0-9a-f]{4}|ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})))+"
+)
+_ESCAPED_END = re.compile(r"""[^\w\s:,;(\\-]["'”’»)]*(?:\\r)?\\n(?:\\[rn])*(?=[^\W_a-z])""")
 # A page's end, with its number on a line of its own above or below, perhaps beside a title.
 _NUMBER = (
     r"(?:[-–—\[( \t]*(?:[Pp](?:age|\.) ?)?(?:\d{1,4}(?: ?(?:of|/) ?\d+)?|[ivxl]+)[-–—\]) \t]*"
@@ -211,6 +217,8 @@ def clean_text(text: str, layout: str = AUTO) -> tuple[str, Counter[str]]:
 
 def _plain_line_ends(text: str, counts: Counter[str]) -> str:
     """Returns a text whose lines end with line feeds, and whose pages go on where they did."""
+    if "\\n" in text and "\n" not in text and _ESCAPED_END.search(text):
+        text = substitute(_ESCAPES, lambda it: json.loads(f'"{it[0]}"'), text, counts, "escape")
     if "\r" in text:
         text = text.replace("\r\n", "\n")  # It is faster than the expression.
     if any(map(text.__contains__, "\r\x0b\x85\u2028\u2029")):

@@ -125,8 +125,8 @@ def recognise(sample: bytes, encodings: Sequence[str] = UTF8, path: str = "") ->
 
 
 def to_utf8(sample: bytes, encodings: Sequence[str]) -> bytes:
-    """Returns the first bytes of a file, converted to UTF-8 if they are in another encoding."""
+    """Returns the first bytes of a file in UTF-8, and with line feeds."""
     encoding = encoding_of_beginning(sample, encodings)
-    if encoding == DEFAULT_ENCODING:
-        return sample
-    return sample.decode(encoding, "ignore").encode()
+    if encoding != DEFAULT_ENCODING:
+        sample = sample.decode(encoding, "ignore").encode()
+    return sample if b"\n" in sample else sample.replace(b"\r", b"\n")

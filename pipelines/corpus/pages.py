@@ -29,12 +29,10 @@ from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS, OTHER_ELEMENTS
 _VOID = frozenset(("br", "hr", "img", "input", "link", "meta", "source", "wbr"))
 _INLINE = frozenset(OTHER_ELEMENTS) - {"details", "section"} | {"br"}
 # Elements whose content is no prose, besides those of wikis, and classes of MediaWiki's pages.
-# fmt: off
 _DROPPED = (DROPPED_ELEMENTS - _VOID) | {
     "head", "title", "nav", "header", "footer", "aside", "form", "button", "select", "noscript",
     "svg", "iframe",
-}
-# fmt: on
+}  # fmt: skip
 _DROPPED_CLASS = re.compile(
     r"\b(?:reference|mw-ref|mw-editsection|hatnote|infobox|navbox|metadata|noprint|thumb)\b"
 )
@@ -55,9 +53,8 @@ def html_text(html: str) -> str:
 
 def clean_page(document: Document) -> Document:
     """Returns the document of a row, without its tags if it is a page of HTML."""
-    if not _PAGE.match(document.text):
-        return document
-    return document.clean(lambda text: (html_text(text), {"page": 1}))
+    is_page = _PAGE.match(document.text)
+    return document.clean(lambda text: (html_text(text), {"page": 1})) if is_page else document
 
 
 class _Paragraphs(HTMLParser):
@@ -145,8 +142,7 @@ class WebArchive(LineFormat):
 def _page(fields: dict[bytes, bytes], body: list[bytes], start: int) -> Found:
     kind = fields.get(b"warc-type", b"").decode("ascii", "replace").lower()
     if not fields.get(b"content-length", b"").isdigit():
-        detail = f"the record whose text starts on line {start} does not tell its length"
-        return Reject(start, "no_length", detail)
+        return Reject(start, "no_length", f"the record on line {start} does not tell its length")
     if kind == "conversion":
         return decode_document(b"".join(body), start)
     if kind in ("response", "resource"):

@@ -299,16 +299,11 @@ def check_rejects(rows: Sequence[str], rejected: int, read: int, limit: float, p
             remedy = f"fix them ({listed} are in {path})"
         row = json.loads(rows[0])
         share = f"{rejected:,} of {read:,} documents cannot be read"
-        if files := _files_in_another_encoding(rows):
+        others = (json.loads(row)["file"] for row in rows if READS_AS_WINDOWS in row)
+        if files := list(dict.fromkeys(others)):
             listed = ", ".join(files[:_LISTED_FILES])
             more = f" and {len(files) - _LISTED_FILES:,} more" if files[_LISTED_FILES:] else ""
             share += f"; not in the encoding of --encoding: {listed}{more}"
         if rejected < read:
             remedy += ", or allow a share with --max_reject_fraction"
         raise InputError(f"{row['file']}: {row['detail']} ({share}); {remedy}")
-
-
-def _files_in_another_encoding(rows: Iterable[str]) -> list[str]:
-    """Returns the names of the files with text that windows-1252 would read, from their rejects."""
-    found = (json.loads(row) for row in rows if READS_AS_WINDOWS in row)
-    return list(dict.fromkeys(row["file"] for row in found))

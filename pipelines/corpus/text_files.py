@@ -4,6 +4,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from beambert.pipelines.corpus.base import (
@@ -55,20 +56,11 @@ _MOST_MARKS = 200_000
 _DEEPEST = 100
 # Type of a token -> reason under which it is counted.
 _REASONS = {
-    "em_open": "emphasis",
-    "strong_open": "emphasis",
-    "s_open": "emphasis",
-    "link_open": "link",
-    "image": "image",
-    "code_inline": "code_mark",
-    "fence": "code",
-    "html_inline": "html",
-    "html_block": "html",
-    "hr": "ornament",
-    "heading_open": "block_mark",
-    "list_item_open": "block_mark",
-    "blockquote_open": "block_mark",
-    "tr_open": "block_mark",
+    **dict.fromkeys(("em_open", "strong_open", "s_open"), "emphasis"),
+    **dict.fromkeys(("heading_open", "list_item_open", "blockquote_open", "tr_open"), "block_mark"),
+    **dict.fromkeys(("html_inline", "html_block"), "html"),
+    **{"link_open": "link", "image": "image", "hr": "ornament"},
+    **{"code_inline": "code_mark", "fence": "code"},
 }
 
 
@@ -138,16 +130,12 @@ class SentenceLines(LineFormat):
     def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields the documents between blank lines."""
         body: list[bytes] = []
-        number = 0
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(chain(lines, [b"\n"]), 1):
             if not self.starts_document(line):
                 body.append(line)
             elif body:
                 yield decode_document(b"".join(body), number - len(body), self.layout == SENTENCES)
                 body = []
-        if body:
-            number += 1
-            yield decode_document(b"".join(body), number - len(body), self.layout == SENTENCES)
 
 
 class ParagraphLines(SentenceLines):

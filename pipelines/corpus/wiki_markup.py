@@ -38,6 +38,9 @@ _DROPPED_FROM = {
 _DROPPED_TO = {
     tokens.TemplateClose, tokens.ArgumentClose, tokens.CommentEnd, tokens.HeadingEnd,
 }  # fmt: skip
+_SEPARATORS = {
+    tokens.WikilinkSeparator, tokens.ExternalLinkSeparator, tokens.TagCloseOpen, tokens.TagAttrStart
+}  # fmt: skip
 # Matches links to the same article in another language ("fr:", "be-x-old:"), in dumps before 2013.
 _LANGUAGE_LINK = re.compile(r"(?:[a-z]{2,3}(?:-[a-z-]+)?|simple):")
 # Marks in the text of a list item, of dropped markup, and of a template or a formula whose text is
@@ -51,6 +54,8 @@ _NO_HOLE = re.compile(
     rf"|(?<=[^\s({_DROPPED}–—-]){_HOLE}(?![{_DROPPED}{_HOLE}]*[{UNSPACED}])"
     rf"|(?<=[.!?…:;,])[ \xa0]*{_HOLE}(?=[ \xa0{_DROPPED}{_HOLE}]*(?:\n|\Z|[A-Z]))"
 )
+# Dropped markup before a small letter was the beginning of a sentence.
+_CUT_BEGINNING = re.compile(rf"(?m)(?:^|(?<=[.!?] ))[ {_DROPPED}]*{_DROPPED} *(?=[a-zß-ÿ])")
 # Endings of the names of files.
 _FILE = r"\.(?:jpe?g|png|gif|svg|webp|tiff?|og[agv]|webm|wav|mp3|mid|flac|pdf|djvu|stl)\s*"
 # The beginnings of markup whose end is missing, and what goes with them: the rest of the page after
@@ -135,6 +140,7 @@ def strip_markup(
         for line in lines
         if _LIST_ITEM not in line
     )
+    text = _CUT_BEGINNING.sub(f" {_HOLE} ", text)
     counts: Counter[str] = Counter()
     if _BEGINNING.search(text):  # All that has an end is gone.
         text = substitute(_WITHOUT_ITS_END, _DROPPED, text, counts, "markup_without_end")
@@ -250,7 +256,7 @@ def _visible_text(found: list[tokens.Token], media_prefixes: frozenset[str]) -> 
             frame.parts.append(_entity(pending))
         elif kind in (tokens.WikilinkOpen, tokens.ExternalLinkOpen):
             stack.append(_Frame())
-        elif kind in (tokens.WikilinkSeparator, tokens.ExternalLinkSeparator, tokens.TagCloseOpen):
+        elif kind in _SEPARATORS:
             name = frame.take()
             frame.first = name if frame.first is None else frame.first
         elif kind is tokens.WikilinkClose:
@@ -261,9 +267,6 @@ def _visible_text(found: list[tokens.Token], media_prefixes: frozenset[str]) -> 
             stack[-1].parts.append(_DROPPED if frame.first is None else frame.take())
         elif kind is tokens.TagOpenOpen:
             stack.append(_Frame(is_wiki_markup=bool(token.get("wiki_markup"))))
-        elif kind is tokens.TagAttrStart:
-            name = frame.take()
-            frame.first = name if frame.first is None else frame.first
         elif kind is tokens.TagOpenClose:
             frame.content = frame.take()
         elif kind in (tokens.TagCloseSelfclose, tokens.TagCloseClose):
@@ -332,7 +335,7 @@ def _shown_of_link(frame: _Frame, media_prefixes: frozenset[str]) -> str:
     prefix = target.strip().partition(":")[0].lower()
     is_elsewhere = frame.first is None and _LANGUAGE_LINK.match(target)
     if prefix in media_prefixes or is_elsewhere or _FILE_NAME.match(target):
-        return ""
+        return _DROPPED
     if frame.first is None and _OF_NAMESPACE.match(target):
         return _HOLE  # Mostly a category, in a wiki whose names of namespaces are missing.
     return "".join(frame.parts).lstrip(":")

@@ -53,7 +53,7 @@ def test_wet():
     old = record("Conversion", "Uno.").replace(b"WARC/1.0", b"WARC/0.18")
     assert read("wet", old + record("conversion", "Due.", "")) == [
         Document("Uno."),
-        Reject(11, "no_length", "the record whose text starts on line 11 does not tell its length"),
+        Reject(11, "no_length", "the record on line 11 does not tell its length"),
     ]
     cut = read("wet", data + record("conversion", "x", 99))[-1]
     assert isinstance(cut, Reject) and cut.reason == "cut_off"

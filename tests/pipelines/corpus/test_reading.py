@@ -100,6 +100,17 @@ def test_parts_give_the_documents_of_the_whole(tmp_path, corpus, name, monkeypat
     assert sum(part.bytes for part in divided) == path.stat().st_size
 
 
+@pytest.mark.parametrize("name", ["wikiextractor", "lines", "jsonl", "wikitext", "mediawiki"])
+def test_lines_may_end_with_carriage_returns_alone(tmp_path, corpus, name):
+    path = write(tmp_path, name, corpus)
+    _, expected = read(path)
+    for encoding in ("utf-8", "utf-16"):
+        path.write_bytes(path.read_text("utf-8").replace("\n", "\r").encode(encoding))
+        divided, found = read(path)
+        assert len(divided) == 1 and [row.text for row in found] == [row.text for row in expected]
+        path = write(tmp_path, name, corpus)
+
+
 def test_compressed_file_stays_whole(tmp_path, corpus):
     path = write(tmp_path, "jsonl", corpus * 20)
     packed = tmp_path / "corpus.bz2"

@@ -483,6 +483,20 @@ def test_quoted_lines_of_mail(text, cleaned, count):
     assert (found, counts["quotation_mark"]) == (cleaned, count)
 
 
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        (r"The lane.\nNobody\nknew \"it\".\n\nThe sea.", 'The lane. Nobody knew "it".\nThe sea.'),
+        (r"Der Ort.\r\nEr hat B\u00fccher \ud83d\ude00.", "Der Ort.\nEr hat Bücher 😀."),
+        (r"水。\n好。\ud83d", "水。\n好。\\ud83d"),
+        (r"Write print('a\nb') in C:\new for it.", r"Write print('a\nb') in C:\new for it."),
+        (r'Write print("It is.\n") for C:\New.', r'Write print("It is.\n") for C:\New.'),
+    ],
+)
+def test_line_ends_that_were_escaped_twice(text, cleaned):
+    assert clean_text(text)[0] == cleaned
+
+
 def test_lines_of_a_log_are_not_joined():
     log = "".join(f'127.0.0.{n} - [10/Oct/2000] "GET /a.gif" 200 2326\n' for n in range(9))
     assert clean_text(log)[0] == log.strip()

@@ -129,6 +129,12 @@ pieces = st.lists(
         # The name of a note is a whole word.
         ("Im {{Jahrhundert|19}} neu. {{Mainzer|x}} kam. Es{{ja}} ist.", "Es ist."),
         ("He (or she , too) ; it", "He (or she , too) ; it"),
+        # What a sentence begins with is dropped, so that its rest is none.
+        ("{{IPA|/haʊs/}} is how to say it. The end.", "The end."),
+        (
+            "A bell. [[Media:A.ogg|Listen]] to it. It rings.<ref>x</ref> so.",
+            "A bell. It rings. so.",
+        ),
     ],
 )
 def test_strip_markup(wikitext, prose):
