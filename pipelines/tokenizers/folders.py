@@ -25,10 +25,13 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_FILE,
     UNKNOWN,
     VOCABULARY_FILE,
+    Frame,
     TokenizerVocabulary,
     Vocabulary,
     by_id,
     content_of,
+    frame_of,
+    load,
 )
 
 if TYPE_CHECKING:
@@ -57,10 +60,19 @@ _SPECIAL_OF_CLASS = dict.fromkeys(_BERT_CLASSES, SPECIAL_TOKENS) | {
     "RobertaTokenizer": _OF_ROBERTA,
     "XLMRobertaTokenizer": _OF_ROBERTA,
 }
+# Class -> the only model of a tokenizer.json that it reads; transformers 5 makes another of others.
+_MODEL_OF_CLASS = dict.fromkeys(_SPECIAL_OF_CLASS, "Unigram") | dict.fromkeys(
+    _BERT_CLASSES, "WordPiece"
+)
+_MODEL_OF_CLASS["RobertaTokenizer"] = "BPE"
+# Classes whose mask takes the spaces before it, if it is named without rules.
+_STRIPS_MASK = ("AlbertTokenizer", "MPNetTokenizer", "RobertaTokenizer", "XLMRobertaTokenizer")
 # Classes, and no class, that have no rules beside the files'.
-_PLAIN_CLASSES = ("", "PreTrainedTokenizer", "TokenizersBackend", "BertJapaneseTokenizer")
-# Family -> the class of its tokenizer where nothing says.
+_PLAIN_CLASSES = ("", "PreTrainedTokenizer", "TokenizersBackend")
+# Family, and none -> the class of its tokenizer where nothing says.
 _CLASS_OF_FAMILY = {
+    "": "",
+    "modernbert": "",
     "bert": "BertTokenizer",
     "distilbert": "DistilBertTokenizer",
     "electra": "ElectraTokenizer",
@@ -70,9 +82,6 @@ _CLASS_OF_FAMILY = {
     "mpnet": "MPNetTokenizer",
     "xlm-roberta": "XLMRobertaTokenizer",
 }
-# Setting -> the only value with which a class with a vocab.txt cuts text as BertTokenizer does.
-_FIXED = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
-_FIXED |= dict(zip(_SPECIAL_NAMES, SPECIAL_TOKENS, strict=False))
 # Tokens that were added to a vocab.txt, and their ids.
 _ADDED_FILE, _SPECIAL_FILE = "added_tokens.json", "special_tokens_map.json"
 # The configuration of the model.
@@ -228,22 +237,27 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     tokenizer = _object(data, path)
     before = json.dumps(tokenizer)
     named = _class_of(settings, model)
+    if parsed is None and model.get("model_type") == "modernbert":
+        named = ""  # transformers 5 ignores its class.
     there = _BERT_CLASSES if parsed else _SPECIAL_OF_CLASS
+    file, kind = path.rpartition("/")[2], (tokenizer.get("model") or {}).get("type")
     is_said = parsed is None or any("tokenizer_class" in each for each in (settings, model))
-    is_known = named in (*there, *_PLAIN_CLASSES) or model.get("model_type") == "modernbert"
-    if is_said and not is_known:
+    is_said = is_said or named not in _CLASS_OF_FAMILY.values()
+    is_of_class = kind in (None, _MODEL_OF_CLASS.get(named, kind))
+    if is_said and not (is_of_class and named in (*there, *_PLAIN_CLASSES)):
         raise InputError(
-            f"{name}: its tokenizer_class {named!r:.60} has rules of its own beside "
-            f"{path.rpartition('/')[2]}; if that file suffices, write PreTrainedTokenizerFast in "
-            f"{TOKENIZER_CONFIG_FILE}"
+            f"{name}: the rules of its tokenizer_class {named!r:.60} are not those of {file}; if "
+            f"that file suffices, write {'Bert' if parsed else 'PreTrained'}TokenizerFast as "
+            f"tokenizer_class in {TOKENIZER_CONFIG_FILE}"
         )
     if parsed and named not in _BERT_CLASSES:
         named = _BERT_CLASSES[0]  # No other has a vocab.txt.
+    is_made_anew = named in _BERT_CLASSES and not tokenizer.get("normalizer")
     _follow_class(tokenizer, settings, named, name)
     usual = dict(zip(_SPECIAL_NAMES, _SPECIAL_OF_CLASS.get(named, ()), strict=False))
     padding = tokenizer.get("padding") or {}
-    settings = {key: padding[key] for key in ("pad_token",) if key in padding} | usual | settings
-    settings, added = _added_tokens(settings, optional)
+    usual = {key: padding[key] for key in ("pad_token",) if key in padding} | usual
+    settings, added = _added_tokens(settings, usual, named, optional)
     if parsed:
         _check_word_pieces(parsed, settings, name)
     _add_tokens(tokenizer, added)
@@ -252,7 +266,19 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     else:
         data = data if json.dumps(tokenizer) == before else json.dumps(tokenizer).encode()
         vocabulary = _of_tokenizer(tokenizer, path, f"{flag}={path}", data, settings)
-    ids, file = {token: i for i, token in enumerate(vocabulary[0].tokens)}, path.rpartition("/")[2]
+    if is_made_anew and isinstance(vocabulary[0], TokenizerVocabulary):
+        raise InputError(
+            f"{name}: {file} has no normalizer, so that transformers makes its rules anew; "
+            f"{_save_again(folder)}"
+        )
+    in_text = {token["content"] for token in tokenizer["added_tokens"]}
+    for role, token in vocabulary[0].tokens_by_role().items():
+        if token not in in_text:
+            raise InputError(
+                f"{name}: {token!r} is no special token of {file}, and transformers finds it in no "
+                f"text; write it as {ROLES[role][0][0]} into {TOKENIZER_CONFIG_FILE}"
+            )
+    ids = {token: i for i, token in enumerate(vocabulary[0].tokens)}
     for token in added:
         content = content_of(token)
         if content is not None and content not in ids:
@@ -293,47 +319,58 @@ def _check_word_pieces(vocabulary: Vocabulary, settings: Mapping[str, Any], name
             f"{name}: {VOCABULARY_FILE} has capitals, and transformers lower-cases text unless "
             f"do_lower_case is false in {TOKENIZER_CONFIG_FILE}; write true or false there"
         )
-    for key, value in _FIXED.items():
-        given = settings.get(key)
-        given = value if given is None and key not in _SPECIAL_NAMES else content_of(given)
-        if given != value:
+    for key, value in zip(_SPECIAL_NAMES, SPECIAL_TOKENS, strict=False):
+        if (given := content_of(settings.get(key))) != value:
             raise InputError(
                 f"{name}: its tokenizer has {key} {given!r:.60}, and only {value!r} is "
-                f"supported without a {TOKENIZER_FILE}; take another model"
+                f"supported without a {TOKENIZER_FILE}; {_save_again(name.partition('=')[2])}"
             )
 
 
 def _class_of(settings: Mapping[str, Any], model: Mapping[str, Any]) -> str:
-    """Returns the name of the tokenizer's class in transformers; "" if nothing says."""
-    named = settings.get("tokenizer_class") or model.get("tokenizer_class")
-    named = named or _CLASS_OF_FAMILY.get(str(model.get("model_type")), "")
+    """Returns the name of the tokenizer's class in transformers, or that of an unknown family."""
+    family, named = str(model.get("model_type") or ""), settings.get("tokenizer_class")
+    named = named or model.get("tokenizer_class") or _CLASS_OF_FAMILY.get(family, family)
     return str(named).removesuffix("Fast")
 
 
 def _added_tokens(
-    settings: dict[str, Any], optional: Callable[[str], dict[str, Any]]
+    settings: dict[str, Any],
+    usual: Mapping[str, str],
+    named: str,
+    optional: Callable[[str], dict[str, Any]],
 ) -> tuple[dict[str, Any], list[Any]]:
     """Returns the settings with all special tokens, and the tokens that were added.
 
     Args:
-      settings: content of tokenizer_config.json, and the special tokens of the class.
+      settings: content of tokenizer_config.json.
+      usual: the special tokens where no file says.
+      named: name of the class.
       optional: returns the content of another file of the folder; {} without it.
     """
-    if "added_tokens_decoder" in settings:
+    is_listed = "added_tokens_decoder" in settings
+    if is_listed:
         listed = settings["added_tokens_decoder"]
         entries = listed.items() if isinstance(listed, dict) else ()
         added = [{**each, "id": i} for i, each in entries if isinstance(each, dict)]
     else:
         settings = settings | optional(_SPECIAL_FILE)
-        special = {content_of(each) for each in _special_tokens(settings)}
+        special = {content_of(each) for each in _special_tokens(usual | settings)}
         added = [
             {"content": token, "id": i} | ({"special": True} if token in special else {})
             for token, i in optional(_ADDED_FILE).items()
         ]
-    named = (
+    is_named, settings = "mask_token" in settings, {**usual, **settings}
+    mask = settings.get("mask_token")
+    if named in _STRIPS_MASK and isinstance(mask, str):
+        # The rules of other files come first, but those of tokenizer.json only without a list.
+        is_last = not is_named or (is_listed and mask not in map(content_of, added))
+        rules = dict.fromkeys(_OWN_RULES, False) | {"lstrip": True, "is_last": is_last}
+        settings["mask_token"] = {"content": mask} | rules
+    tokens = (
         each if isinstance(each, dict) else {"content": each} for each in _special_tokens(settings)
     )
-    return settings, [*added, *(each | {"special": True} for each in named)]
+    return settings, [*added, *(each | {"special": True} for each in tokens)]
 
 
 def _follow_class(
@@ -350,14 +387,16 @@ def _follow_class(
     normalizer, splitter = tokenizer.get("normalizer"), tokenizer.get("pre_tokenizer")
     if named == "RobertaTokenizer" and (splitter or {}).get("type") == "ByteLevel":
         splitter["add_prefix_space"] = bool(settings.get("add_prefix_space"))
-    if named in _BERT_CLASSES and not normalizer:  # transformers 4 cannot read it, and 5 does so.
+    if named not in _BERT_CLASSES:
+        return
+    if not normalizer:  # transformers 4 cannot read it, and 5 does so.
         normalizer = {"type": "BertNormalizer", "clean_text": True} | dict(_IN_NORMALIZER.values())
         tokenizer |= {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}}
         tokenizer["model"][LONGEST_WORD_SETTING] = LONGEST_WORD_THERE
-    is_bert = isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer"
+    if normalizer.get("type") != "BertNormalizer":
+        return
+    before = dict(normalizer)
     for key, (name_there, default) in _IN_NORMALIZER.items():
-        if not is_bert or named not in _BERT_CLASSES:
-            continue
         value = settings.get(key, default)
         if not isinstance(value, bool | None):
             raise InputError(
@@ -366,6 +405,12 @@ def _follow_class(
             )
         if value is not None or key == "strip_accents":
             normalizer[name_there] = value
+    normalized = any(token.get("normalized") for token in tokenizer.get("added_tokens") or [])
+    if normalized and normalizer != before:
+        raise InputError(
+            f"{name}: {TOKENIZER_CONFIG_FILE} changes the normalizer of {TOKENIZER_FILE}, and "
+            f"transformers does not for added tokens; {_save_again(name.partition('=')[2])}"
+        )
 
 
 def _special_tokens(settings: Mapping[str, Any]) -> list[Any]:
@@ -390,7 +435,7 @@ def _add_tokens(tokenizer: dict[str, Any], added: Sequence[Any]) -> None:
     for token in added:
         content = content_of(token)
         rules = {rule: bool(token[rule]) for rule in (*_OWN_RULES, "special") if rule in token}
-        if content in entries and "id" in token:
+        if content in entries and ("id" in token or token.get("is_last")):
             entries[content] |= rules
         elif content in vocabulary and content not in entries:
             usual = dict.fromkeys(_OWN_RULES, False) | {"normalized": not rules.get("special")}
@@ -422,8 +467,10 @@ def _of_tokenizer(
 ) -> tuple[Vocabulary, bool]:
     """Returns the vocabulary of a tokenizer.json, and whether it lower-cases text."""
     do_lower_case = _case_of_bert(tokenizer)
-    if do_lower_case is not None and (vocabulary := _vocabulary_of(tokenizer, path)):
-        return vocabulary, do_lower_case
+    if do_lower_case is not None and (pieces := _vocabulary_of(tokenizer, path)):
+        classify, separate = pieces.special.classify, pieces.special.separate
+        if frame_of(load(data, name)) == Frame(classify, separate, 1, 1):
+            return pieces, do_lower_case
     vocabulary = TokenizerVocabulary.read(data, name, settings)
     return vocabulary, vocabulary.lower_cases
 

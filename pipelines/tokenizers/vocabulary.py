@@ -177,6 +177,11 @@ class Vocabulary:
         """The ids of the special tokens."""
         return SpecialIds(*map(self.id_of, SPECIAL_TOKENS))
 
+    def tokens_by_role(self) -> dict[str, str]:
+        """Returns role -> its token, for the roles that have one."""
+        roles = dataclasses.asdict(self.special)
+        return {role: self.tokens[number] for role, number in roles.items() if number != NO_ID}
+
     @property
     def pieces(self) -> tuple[str, ...]:
         """The tokens as word pieces, for people: "##x" continues a word, [MASK] is a mask."""
@@ -298,10 +303,13 @@ class TokenizerVocabulary(Vocabulary):
             raise InputError(f"{name}: gives several tokens the same id; {_REMEDY}")
         tokens = by_id(ids, size)
         with _translate_errors(name):  # Its vocabulary may be unable to spell a letter.
-            frame, space = _frame(tokenizer), _depends_on_space(tokenizer)
+            frame, space = frame_of(tokenizer), _depends_on_space(tokenizer)
             tokenizer.encode(_NONCHARACTER)
         roles = find_roles(ids, frame, config or {}, name)
         added = tokenizer.get_added_tokens_decoder()
+        _check_normalized(
+            tokenizer, [each.content for each in added.values() if each.normalized], name
+        )
         special = {number for number, token in added.items() if token.special}
         special |= {number for number, token in enumerate(tokens) if token.startswith("[unused")}
         special |= {number for number in dataclasses.astuple(roles) if number != NO_ID}
@@ -354,11 +362,6 @@ class TokenizerVocabulary(Vocabulary):
         splitter = parse_object(self.data).get("pre_tokenizer") or {}
         space = {k: v for k, v in splitter.items() if k == "add_prefix_space"}  # else False in 4
         return fast | names | space
-
-    def tokens_by_role(self) -> dict[str, str]:
-        """Returns role -> its token, for the roles that have one."""
-        roles = dataclasses.asdict(self.roles)
-        return {role: self.tokens[number] for role, number in roles.items() if number != NO_ID}
 
     def about(self) -> dict[str, object]:
         """Returns the description of the tokenizer in info.json of records."""
@@ -477,6 +480,24 @@ def _parse(data: bytes, name: str) -> dict[str, Any]:
     return content
 
 
+def _check_normalized(tokenizer: "Tokenizer", added: list[str], name: str) -> None:
+    """Refuses added tokens of which the library finds one or another, by chance.
+
+    Args:
+      tokenizer: the tokenizer.
+      added: its added tokens that are found in normalized text.
+      name: flag and path of the tokenizer, for messages.
+    """
+    found: dict[str, str] = {}
+    for token in added if tokenizer.normalizer else ():
+        other = found.setdefault(tokenizer.normalizer.normalize_str(token), token)
+        if other != token:
+            raise InputError(
+                f"{name}: its added tokens {other!r} and {token!r} are the same text once it is "
+                "normalized; remove one, or set its `normalized` to false"
+            )
+
+
 def by_id(ids: Mapping[str, int], size: int) -> tuple[str, ...]:
     """Returns one token for each id below `size`; an id without a token has "[unused-…]"."""
     tokens = [f"[unused-{number}]" for number in range(size)]
@@ -502,7 +523,7 @@ class Frame:
     second_segment: int
 
 
-def _frame(tokenizer: "Tokenizer") -> Frame | None:
+def frame_of(tokenizer: "Tokenizer") -> Frame | None:
     """Returns the frame of a tokenizer; None if it frames texts otherwise, or not at all."""
     one, two = tokenizer.encode("a"), tokenizer.encode("a", "a")
     owners = zip(one.ids, one.sequence_ids, strict=True)

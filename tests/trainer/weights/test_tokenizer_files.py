@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 from support.nasty_text import NASTY
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from beambert import io
 from beambert.errors import InputError
@@ -118,7 +118,7 @@ def test_rules_that_bert_has_not_are_those_of_the_file(write, changes, text, tok
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"do_lower_case": True, "word_tokenizer_type": "mecab"}, "word_tokenizer_type 'mecab'"),
+        ({"do_lower_case": True, "tokenizer_class": "BertJapaneseTokenizer"}, "BertJapanese"),
         ({"do_lower_case": 1}, "do_lower_case '1'"),
         ({"do_lower_case": True, "split_special_tokens": True}, "split_special_tokens"),
         ({"do_lower_case": True, "sep_token": "the"}, "sep_token 'the'"),
@@ -204,14 +204,86 @@ def test_spaces_around_tokens_are_refused(write, tmp_path, before, behind):
     ("config", "message"),
     [
         ({"tokenizer_class": "MPNetTokenizer"}, "'<pad>' was added"),
-        ({"tokenizer_class": "RobertaTokenizer"} | BERTS_TOKENS, "'<s>' was added"),
-        ({"tokenizer_class": "LlamaTokenizerFast"}, "'LlamaTokenizer' has rules of its own"),
+        ({"tokenizer_class": "MPNetTokenizer"} | BERTS_TOKENS, "'<s>' was added"),
+        (
+            {"tokenizer_class": "RobertaTokenizer"},
+            "rules of its tokenizer_class 'RobertaTokenizer'",
+        ),
+        (
+            {"tokenizer_class": "LlamaTokenizerFast"},
+            "rules of its tokenizer_class 'LlamaTokenizer'",
+        ),
     ],
 )
 def test_classes_with_tokens_of_their_own_are_refused(write, config, message):
     """transformers adds them, with ids behind the vocabulary's."""
     with pytest.raises(InputError, match=f"--init=.*{message}"):
         read_vocabulary(write({"lowercase": True}, config), "--init")
+
+
+SPECIAL = [{"id": i, "content": token, "special": True} for i, token in enumerate(SPECIAL_TOKENS)]
+SPECIAL = [
+    dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False) | s for s in SPECIAL
+]
+OF_TEXT = NEW_TOKEN | {"normalized": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "config", "family", "message"),
+    [
+        # transformers finds no text of a token that is only in the vocabulary.
+        ({"added_tokens": SPECIAL[1:]}, {}, "", r"'\[PAD\]' is no special token"),
+        # The library finds either, by chance.
+        (
+            {"added_tokens": [*SPECIAL, OF_TEXT, OF_TEXT | {"id": 9, "content": "Covid"}]},
+            {},
+            "",
+            "'covid' and 'Covid' are the same text",
+        ),
+        # Version 4 cuts text with the old normalizer at added tokens, and 5 with the new.
+        (
+            {"added_tokens": [*SPECIAL, OF_TEXT]},
+            {"do_lower_case": False},
+            "bert",
+            "changes the normalizer",
+        ),
+        ({"normalizer": None, "post_processor": None}, {}, "bert", "has no normalizer"),
+        ({}, {}, "longformer", "'longformer'"),
+    ],
+)
+def test_what_the_versions_of_transformers_read_differently_is_refused(
+    write, tmp_path, changes, config, family, message
+):
+    folder = write({"lowercase": True}, config)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
+    with pytest.raises(InputError, match=f"--init=.*{message}"):
+        read_vocabulary(folder, "--init")
+
+
+@pytest.mark.parametrize(
+    ("config", "has_space"),
+    [({}, False), ({"mask_token": "[MASK]"}, True), ({"added_tokens_decoder": {}}, False)],
+)
+def test_the_mask_of_some_classes_takes_the_space_before_it(tmp_path, config, has_space):
+    pieces = ["<pad>", "<unk>", *SPECIAL_TOKENS[2:], "\u2581", "a"]
+    tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces], 1, False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(split=False)
+    tokenizer.add_special_tokens(pieces[:5])
+    (tmp_path / "tokenizer.json").write_text(tokenizer.to_str())
+    config = config | {"tokenizer_class": "AlbertTokenizer"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    vocabulary, do_lower_case = read_vocabulary(str(tmp_path), "--init")
+    ids, _ = transformers_tokenizer(vocabulary, do_lower_case).tokenize_batch(["a [MASK]"])
+    assert ids.tolist() == [5, 6, *[5] * has_space, 4]
+
+
+def test_a_tokenizer_that_frames_no_text_frames_none(write, tmp_path):
+    folder = write({"lowercase": True})
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": None}))
+    assert not read_vocabulary(folder, "--init")[0].has_frame
 
 
 def test_two_tokens_with_one_id_are_refused(write):
