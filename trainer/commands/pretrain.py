@@ -148,7 +148,7 @@ def main(argv: Sequence[str]) -> None:
     if command.recipe and job.init:
         check_fits(command.recipe, open_initial(job.init, "--init").config, job.init)
     if flags.learning_rate is None:
-        rate = rate_of(job.init)
+        rate = rate_of(job.init, job.lora_rank)
         job = dataclasses.replace(
             job, optimizer=dataclasses.replace(job.optimizer, learning_rate=rate)
         )

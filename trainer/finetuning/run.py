@@ -31,13 +31,11 @@ from beambert.trainer.loop.progress import describe_name
 from beambert.trainer.loop.steps import Phase, Trainer
 from beambert.trainer.models import build_model
 from beambert.trainer.tasks.base import TaskData, objective_of_kind
-from beambert.trainer.weights.adapter import adapter_files
+from beambert.trainer.weights.adapter import write_adapter
 
 # The number of floating-point operations that take as long as XLA takes to compile a training step
 # on the slowest machines: some ten seconds on two cores. Faster machines do more in that time.
 COMPILING_FLOPS = 1e12
-# The folder in a model folder with what `--lora_rank` has learnt, for PEFT.
-ADAPTER_FOLDER = "adapter"
 
 
 @logging_restored()
@@ -91,8 +89,7 @@ def _train(
         results |= {f"words_{name}": value for name, value in data.by_words().items()}
         print(f"{output.model_dir}: {describe_results(data, results)}", flush=True)
         if plan.job.lora_rank:
-            for name, content in adapter_files(run.model, plan.training, plan.job.init).items():
-                io.write_bytes(f"{output.model_dir}/{ADAPTER_FOLDER}/{name}", content)
+            write_adapter(run.model, plan.training, plan.job.init, output.model_dir)
             merge_lora(run.model.encoder)
     return run.model, results
 

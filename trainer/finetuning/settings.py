@@ -9,7 +9,7 @@ from beambert.trainer.loop.config import (
     OWN_TASK_EPOCHS,
     OWN_TASK_UPDATES,
 )
-from beambert.trainer.weights.adaptation import positions_setting
+from beambert.trainer.weights.adaptation import lora_setting, positions_setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,12 +30,7 @@ class EncoderSettings:
         help="train only the head on the hidden states of the encoder's last four layers, not the "
         "encoder itself, at a higher rate",
     )
-    lora_rank: int = setting(
-        0,
-        minimum=0,
-        help="train changes of this rank of the encoder's dense layers, and the head, rather than "
-        "all weights (LoRA), which takes less memory; the model has them merged (default: 0, none)",
-    )
+    lora_rank: int = lora_setting()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

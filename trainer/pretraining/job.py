@@ -31,7 +31,7 @@ from beambert.trainer.loop.config import (
     default_warmup_steps,
 )
 from beambert.trainer.pretraining import recipes
-from beambert.trainer.weights.adaptation import KEEP, positions_setting
+from beambert.trainer.weights.adaptation import KEEP, lora_setting, positions_setting
 
 _BASE = recipes.bert_base()
 # Share of the steps on long sequences; A.2 of the paper.
@@ -103,15 +103,20 @@ def warmup_share(init: str | None) -> float:
     return recipes.CONTINUED_WARMUP_SHARE if init else SHORT_RUN_WARMUP_SHARE
 
 
-def rate_of(init: str) -> float:
+def rate_of(init: str, lora_rank: int) -> float:
     """Returns the default learning rate where an encoder is continued.
+
+    Args:
+      init: path of the encoder.
+      lora_rank: rank of the changes that are trained; 0 for all weights.
 
     Raises:
       InputError: the encoder cannot be read.
     """
     from beambert.trainer.weights.initial import open_initial  # it imports TensorFlow
 
-    return default_learning_rate(open_initial(init, "--init").config.hidden_size, False)
+    width = open_initial(init, "--init").config.hidden_size
+    return default_learning_rate(width, False, lora_rank > 0)
 
 
 def default_epochs(data: str) -> float:
@@ -224,6 +229,7 @@ class PretrainingJob:
         "of the pieces that they take the place of (default: random weights)",
     )
     init_positions: str = positions_setting()
+    lora_rank: int = lora_setting()
     dropout: float | None = setting(
         None, minimum=0, below=1, metavar="RATE", help="dropout of the layers and of attention"
     )
@@ -269,6 +275,7 @@ class PretrainingJob:
                 raise InputError(f"--{name}={value}: --init decides it; leave one of them out")
         for name, default, needs, is_met in (
             ("init_positions", KEEP, "--init", bool(self.init)),
+            ("lora_rank", 0, "--init", bool(self.init)),
             ("generator_size", None, f"--objective={RTD}", self.objective == RTD),
             ("long_data_share", LONG_SHARE, "--long_data", bool(self.long_data)),
         ):
@@ -298,7 +305,7 @@ class PretrainingJob:
             values.pop("num_warmup_steps", None)
         values |= given
         if values["learning_rate"] is None:
-            values["learning_rate"] = rate_of(values["init"])
+            values["learning_rate"] = rate_of(values["init"], values.get("lora_rank", 0))
         if "num_train_steps" not in values:  # that of the passes takes its place
             values["num_train_steps"] = 1
             if not values.get("budget") and not values.get("num_train_epochs"):
@@ -331,6 +338,7 @@ FLAGS_OF = (
         "objective": "--objective",
         "generator_size": "--generator_size",
         "distill_from_sha256": "--distill_from",
+        "lora_rank": "--lora_rank",
         "attend_within_documents": "--attend_within_documents",
         "masking": "--masking",
         "mask_rate": "--mask_rate",

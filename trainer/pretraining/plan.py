@@ -305,6 +305,7 @@ def _training(
         "objective": (job.objective, job.objective != BERT),
         "generator_size": (job.generator_size, job.objective == RTD),
         "init_positions": (job.init_positions, job.init_positions != KEEP),
+        "lora_rank": (job.lora_rank, job.lora_rank > 0),
         "attend_within_documents": (True, job.attend_within_documents),
         "trained_positions": (trained, trained > records.max_seq_length),
     }

@@ -14,6 +14,7 @@ from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, UNFINISHED_FILE
 from beambert.io import parse_object
 from beambert.model.families.table import family_of
+from beambert.model.lora import add_lora, merge_lora
 from beambert.model.objectives import BERT
 from beambert.process import logging_restored
 from beambert.trainer import model_folders
@@ -41,6 +42,7 @@ from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob, warmup_sh
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
 from beambert.trainer.pretraining.records import Records, open_records
+from beambert.trainer.weights.adapter import write_adapter
 
 # The updates of each batch shape are timed for this long, and all measuring takes about so long
 # after loading, or this share of a budget.
@@ -107,8 +109,8 @@ def _train(
         vocabulary = plan.data[0].records.vocabulary
         given = plan.config, vocabulary, plan.training
         model_folders.describe_model(job.output.model_dir, *given)
-    trainer = make_trainer(plan, engine)
-    notes = plan.initial.load_into(trainer.model, "--init") if plan.initial else []
+    notes: list[str] = []
+    trainer = make_trainer(plan, engine, notes)
     if chief:
         print("\n".join([*introduction(plan, _weights_of(trainer), engine), *notes]), flush=True)
     phases = [make_phase(each, plan, engine) for each in plan.data]
@@ -134,6 +136,10 @@ def _train(
         characters = plan.data[-1].records.vocabulary.characters
         results |= losses_per_character(results, predicted, characters)
         print(describe_characters(results, held_out))
+    if job.lora_rank:
+        if chief:
+            write_adapter(trainer.model, plan.training, job.init, job.output.model_dir)
+        merge_lora(trainer.model.encoder)
     return trainer.model, results
 
 
@@ -154,8 +160,14 @@ def divergence_warning(results: Mapping[str, float], tokens: int) -> str:
     )
 
 
-def make_trainer(plan: PretrainingPlan, engine: Engine) -> Trainer:
-    """Returns the trainer of a plan, with random weights."""
+def make_trainer(plan: PretrainingPlan, engine: Engine, notes: list[str] | None = None) -> Trainer:
+    """Returns the trainer of a plan.
+
+    Args:
+      plan: the plan.
+      engine: what computes.
+      notes: gets what is to be said of the initial weights; None for random weights.
+    """
     job, loop = plan.job, plan.job.loop
     vocabulary = plan.data[0].records.vocabulary
     objective = make_objective(job.objective, capacities_of(plan, engine), vocabulary.special.mask)
@@ -166,6 +178,10 @@ def make_trainer(plan: PretrainingPlan, engine: Engine) -> Trainer:
         model = build_pretrainer(plan.training, plan.config, loop.random_seed)
         if job.attend_within_documents:
             model.encoder.separator = vocabulary.special.separate
+        if plan.initial and notes is not None:
+            notes.extend(plan.initial.load_into(model, "--init"))
+        if job.lora_rank:
+            add_lora(model.encoder, job.lora_rank, loop.random_seed)
         return model
 
     return Trainer(

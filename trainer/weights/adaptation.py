@@ -72,6 +72,16 @@ def positions_setting() -> Any:
     )
 
 
+def lora_setting() -> Any:
+    """Returns the setting about changes of a low rank; see `model.lora`."""
+    return setting(
+        0,
+        minimum=0,
+        help="train changes of this rank of the encoder's dense layers, and the head, rather than "
+        "all weights (LoRA), which takes less memory; the model has them merged (default: 0, none)",
+    )
+
+
 def tile_positions(table: np.ndarray, trained: int, length: int) -> np.ndarray:
     """Returns a table of position embeddings whose first `length` rows repeat the trained ones.
 

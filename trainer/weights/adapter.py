@@ -7,27 +7,37 @@ import keras
 import numpy as np
 import safetensors.numpy
 
+from beambert import io
 from beambert.model.families.family import ENCODER
 from beambert.model.families.table import family_of
 from beambert.model.lora import SCALE, lora_changes
+from beambert.model_files import PRETRAINING
 from beambert.trainer.tasks.base import objective_of_kind
 from beambert.trainer.weights.tokenizer_files import json_bytes
 
+# The folder in a model folder with what `--lora_rank` has learnt.
+ADAPTER_FOLDER = "adapter"
 
-def adapter_files(model: keras.Model, training: Mapping[str, Any], init: str) -> dict[str, bytes]:
-    """Returns name -> content of the files from which PEFT loads what LoRA has learnt.
 
-    The head's variables are with the changes of low rank. There are none if no class of
-    `transformers` has the head.
+def write_adapter(
+    model: keras.Model, training: Mapping[str, Any], init: str, model_dir: str
+) -> None:
+    """Writes the folder from which PEFT loads what LoRA has learnt.
+
+    The head of a task is with the changes of low rank; those of a pre-training are not. There are
+    no files if no class of `transformers` has the head.
 
     Args:
       model: model whose changes are not merged yet.
       training: content of training.json.
       init: path of the encoder that was trained.
+      model_dir: model folder that gets the folder `adapter`.
     """
-    family, ending = family_of(model.config), objective_of_kind(training["kind"]).HUGGING_FACE_CLASS
+    is_task = training["kind"] != PRETRAINING
+    ending = objective_of_kind(training["kind"]).HUGGING_FACE_CLASS if is_task else ENCODER
     if ending is None or "windows" in training:
-        return {}
+        return
+    family = family_of(model.config)
     prefix = family.model_prefix if ending == ENCODER else ""
     name_of, arrays, targets = family.namer(ending), {}, []
     for path, (a_IR, b_RO) in lora_changes(model.encoder).items():
@@ -37,7 +47,7 @@ def adapter_files(model: keras.Model, training: Mapping[str, Any], init: str) ->
             arrays[f"{targets[-1]}.lora_B.weight"] = b_RO.T
     of_encoder = {variable.path for variable in model.encoder.weights}
     heads = {}
-    for variable in model.weights:
+    for variable in model.weights if is_task else ():
         if variable.path not in of_encoder and (named := name_of(variable.path)):
             heads[named[0]] = variable.numpy().T if named[1] else variable.numpy()
     config = {
@@ -53,4 +63,5 @@ def adapter_files(model: keras.Model, training: Mapping[str, Any], init: str) ->
     data = safetensors.numpy.save(
         {name: np.ascontiguousarray(each) for name, each in named.items()}
     )
-    return {"adapter_config.json": json_bytes(config), "adapter_model.safetensors": data}
+    io.write_bytes(f"{model_dir}/{ADAPTER_FOLDER}/adapter_config.json", json_bytes(config))
+    io.write_bytes(f"{model_dir}/{ADAPTER_FOLDER}/adapter_model.safetensors", data)

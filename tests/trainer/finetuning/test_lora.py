@@ -1,4 +1,4 @@
-"""`finetune --lora_rank`: what changes, what stays, and that the model has it merged."""
+"""`--lora_rank`: what changes, what stays, and that the model has it merged."""
 
 import json
 
@@ -11,6 +11,7 @@ from support.small_finetuning import flags, results
 import beambert
 from beambert.errors import InputError
 from beambert.trainer.commands.finetune import main as finetune_main
+from beambert.trainer.commands.pretrain import main as pretrain_main
 
 RANK = 2
 # Its steps cost more than the compiler.
@@ -77,3 +78,20 @@ def test_a_frozen_encoder_has_no_changes(task_folder, encoder_folder, tmp_path):
     both = ["--lora_rank=2", "--freeze_encoder"]
     with pytest.raises(InputError, match="--lora_rank=2: "):
         finetune_main([*flags(task_folder, encoder_folder, tmp_path / "model"), *both])
+
+
+@pytest.mark.slow
+def test_an_encoder_is_continued_by_changes_of_a_rank(encoder_folder, records_folder, tmp_path):
+    given = {"init": encoder_folder, "data": records_folder, "model_dir": tmp_path / "model"}
+    given |= {"num_train_steps": 20, "train_batch_size": 16, "lora_rank": RANK}
+    pretrain_main([f"--{name}={value}" for name, value in given.items()])
+    before, after = weights(encoder_folder), weights(tmp_path / "model")
+    assert before.keys() == after.keys()
+    arrays = safetensors.numpy.load_file(tmp_path / "model/adapter/adapter_model.safetensors")
+    assert {name.split(".")[2] for name in arrays} == {"encoder", "pooler"}  # and no head
+    for name in after:
+        if after[name].ndim == 2 and "/embeddings/" not in f"/{name}" and "pooler" not in name:
+            singular = np.linalg.svd(after[name] - before[name], compute_uv=False)
+            assert singular[RANK - 1] > 10 * singular[RANK], name
+        elif after[name].ndim == 2 and "pooler" not in name:
+            np.testing.assert_array_equal(before[name], after[name])
