@@ -260,6 +260,7 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     settings, added = _added_tokens(settings, usual, named, optional)
     if parsed:
         _check_word_pieces(parsed, settings, name)
+        tokenizer["added_tokens"] = []  # The settings name all of them, and have their rules.
     _add_tokens(tokenizer, added)
     if parsed and (lowers := _case_of_bert(tokenizer)) is not None:
         vocabulary = parsed, lowers

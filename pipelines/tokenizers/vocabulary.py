@@ -299,6 +299,9 @@ class TokenizerVocabulary(Vocabulary):
                 f"{name}: has the id {size - 1:,}, and a tokenizer has at most {MOST_TOKENS:,} "
                 f"tokens; {_REMEDY}"
             )
+        unknown = content["model"].get("unk_token")
+        if unknown not in ids and content["model"].get("type") in ("WordPiece", "WordLevel"):
+            raise InputError(f"{name}: lacks its token of unknown words, {unknown!r}; {_REMEDY}")
         if len(set(ids.values())) < len(ids):
             raise InputError(f"{name}: gives several tokens the same id; {_REMEDY}")
         tokens = by_id(ids, size)

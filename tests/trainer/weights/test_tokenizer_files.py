@@ -155,6 +155,14 @@ def test_special_tokens_are_those_that_the_settings_name(write):
     assert ids.tolist() == [1, 5, 1, 4]
 
 
+def test_a_vocab_txt_has_the_special_tokens_of_its_settings(write):
+    mask = {"content": "[MASK]", "normalized": True}
+    config = {"do_lower_case": True, "mask_token": mask}
+    vocabulary, _ = read_vocabulary(write(config=config, vocab_txt=True), "--init")
+    ids, _ = transformers_tokenizer(vocabulary, True).tokenize_batch(["the [mask]"])
+    assert ids.tolist() == [5, 4]
+
+
 def test_tokens_that_were_added_to_a_vocab_txt_are_not_lost(write, tmp_path):
     folder = write(vocab_txt=True, config={"do_lower_case": False})
     (tmp_path / "added_tokens.json").write_text('{"[MASK]": 4}')
@@ -225,6 +233,7 @@ SPECIAL = [{"id": i, "content": token, "special": True} for i, token in enumerat
 SPECIAL = [
     dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False) | s for s in SPECIAL
 ]
+NOTHING = {"type": "Replace", "pattern": {"Regex": "."}, "content": ""}
 OF_TEXT = NEW_TOKEN | {"normalized": True}
 
 
@@ -249,6 +258,12 @@ OF_TEXT = NEW_TOKEN | {"normalized": True}
         ),
         ({"normalizer": None, "post_processor": None}, {}, "bert", "has no normalizer"),
         ({}, {}, "longformer", "'longformer'"),
+        (
+            {"model": {"type": "WordLevel", "unk_token": "?", "vocab": {}}, "normalizer": NOTHING},
+            {},
+            "",
+            "unknown words",
+        ),
     ],
 )
 def test_what_the_versions_of_transformers_read_differently_is_refused(
