@@ -355,7 +355,12 @@ def _added_tokens(
         entries = listed.items() if isinstance(listed, dict) else ()
         added = [{**each, "id": i} for i, each in entries if isinstance(each, dict)]
     else:
-        settings = settings | optional(_SPECIAL_FILE)
+        of_map = optional(_SPECIAL_FILE)
+        if isinstance(settings.get("extra_special_tokens"), list):
+            of_map.pop(
+                "additional_special_tokens", None
+            )  # Only version 5 has a list, and not them.
+        settings = settings | of_map
         special = {content_of(each) for each in _special_tokens(usual | settings)}
         added = [
             {"content": token, "id": i} | ({"special": True} if token in special else {})
