@@ -356,11 +356,10 @@ def _added_tokens(
         added = [{**each, "id": i} for i, each in entries if isinstance(each, dict)]
     else:
         of_map = optional(_SPECIAL_FILE)
+        further = of_map.pop(more := "additional_special_tokens", None) or []
         if isinstance(settings.get("extra_special_tokens"), list):
-            of_map.pop(
-                "additional_special_tokens", None
-            )  # Only version 5 has a list, and not them.
-        settings = settings | of_map
+            further = []  # Only version 5 writes a list, and it does not read these.
+        settings = settings | of_map | {more: [*(settings.get(more) or []), *further]}
         special = {content_of(each) for each in _special_tokens(usual | settings)}
         added = [
             {"content": token, "id": i} | ({"special": True} if token in special else {})
@@ -376,7 +375,8 @@ def _added_tokens(
     tokens = (
         each if isinstance(each, dict) else {"content": each} for each in _special_tokens(settings)
     )
-    return settings, [*added, *(each | {"special": True} for each in tokens)]
+    special_ones = [each | {"special": True} for each in tokens]
+    return settings, [*added, *special_ones] if is_listed else [*special_ones, *added]
 
 
 def _follow_class(

@@ -163,11 +163,19 @@ def test_a_vocab_txt_has_the_special_tokens_of_its_settings(write):
     assert ids.tolist() == [5, 4]
 
 
-def test_special_tokens_of_an_older_file_are_not_read(write, tmp_path):
-    """transformers 5 writes a list, and reads no tokens that version 4 left in the folder."""
-    folder = write({"lowercase": True}, {"extra_special_tokens": []})
+@pytest.mark.parametrize(
+    ("config", "special"),
+    [
+        # transformers 5 writes a list, and reads no tokens that version 4 left in the folder.
+        ({"extra_special_tokens": []}, set()),
+        ({"additional_special_tokens": ["##s"]}, {5, 6}),
+    ],
+)
+def test_special_tokens_of_two_files(write, tmp_path, config, special):
+    folder = write({"lowercase": True}, config)
     (tmp_path / "special_tokens_map.json").write_text('{"additional_special_tokens": ["the"]}')
-    assert type(read_vocabulary(folder, "--init")[0]) is Vocabulary
+    vocabulary = read_vocabulary(folder, "--init")[0]
+    assert set(np.flatnonzero(vocabulary.is_reserved)) == {*range(5), *special}
 
 
 def test_tokens_that_were_added_to_a_vocab_txt_are_not_lost(write, tmp_path):
