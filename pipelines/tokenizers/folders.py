@@ -391,8 +391,11 @@ def _follow_class(
       name: flag and path of the folder, for messages.
     """
     normalizer, splitter = tokenizer.get("normalizer"), tokenizer.get("pre_tokenizer")
+    space = settings.get("add_prefix_space", False)  # None leaves the file's.
     if named == "RobertaTokenizer" and (splitter or {}).get("type") == "ByteLevel":
-        splitter["add_prefix_space"] = bool(settings.get("add_prefix_space"))
+        splitter["add_prefix_space"] = (
+            splitter["add_prefix_space"] if space is None else bool(space)
+        )
     if named not in _BERT_CLASSES:
         return
     if not normalizer:  # transformers 4 cannot read it, and 5 does so.
