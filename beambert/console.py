@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import math
 import os
 import tempfile
 import threading
@@ -120,15 +121,18 @@ def further(report: Report, before: int, total: int) -> Report:
     return lambda done, _: report(before + done, total)
 
 
-def show_progress(things: str, show: Callable[[str], None] | None = None) -> Report:
+def show_progress(
+    things: str, show: Callable[[str], None] | None = None, most: float = math.inf
+) -> Report:
     """Returns a function that shows a line about what is done, every few seconds.
 
     Args:
       things: what is counted, in the plural.
       show: function that shows a line; None for one that prints it.
+      most: seconds after which the rest is left out.
     """
     pace, show = Pace(), show or functools.partial(print, flush=True)
-    next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+    end, next_line = time.monotonic() + most, time.monotonic() + SECONDS_BETWEEN_LINES
 
     def report(done: int, total: int) -> None:
         nonlocal next_line
@@ -136,8 +140,8 @@ def show_progress(things: str, show: Callable[[str], None] | None = None) -> Rep
         rate = pace.of(done, now)
         if rate and now >= next_line and done < total:
             next_line = now + SECONDS_BETWEEN_LINES
-            left, digits = duration((total - done) / rate), 0 if rate >= 10 else 2
-            show(f"{done:,} of {total:,} {things}, {rate:,.{digits}f}/s, {left} left")
+            left, digits = min((total - done) / rate, max(end - now, 0)), 0 if rate >= 10 else 2
+            show(f"{done:,} of {total:,} {things}, {rate:,.{digits}f}/s, {duration(left)} left")
 
     return report
 

@@ -42,6 +42,8 @@ BLESSED, NOT_BLESSED = "BLESSED", "NOT_BLESSED"
 # The results of an evaluation.
 METRICS_FILE, REPORT_FILE = "metrics.json", "report.html"
 MISTAKES_FILE = "mistakes.jsonl"
+# Kind of a job -> path of the encoder in its folder, which --init continues.
+_ENCODERS = {"pretraining": "{}", "beambert train": "{}/encoder"}
 # Greatest number of flags that a refusal names.
 MOST_FLAGS = 3
 
@@ -412,8 +414,7 @@ def claim_output(
     state = next((name for name in (MARKER_FILE, UNFINISHED_FILE) if name in names), None)
     if names and state is None:
         raise InputError(
-            f"{flag}={folder}: already holds something else ({names[0]} …); choose another "
-            "or delete it"
+            f"{flag}={folder}: already holds something else ({names[0]} …); choose another"
         )
     if state is not None:
         _check_same(folder, job, flags_of, flag, state, is_alone=len(names) == 1)
@@ -436,9 +437,11 @@ def _check_same(
     difference = describe_difference(found, json.loads(serialize_job(job)), flags_of)
     if difference and (state == MARKER_FILE or not is_alone):
         what = "finished result" if state == MARKER_FILE else "unfinished work"
+        encoder = _ENCODERS.get(job.get("kind")) if state == MARKER_FILE else None
+        further = f"; --init={encoder.format(folder)} continues it in another" if encoder else ""
         raise InputError(
             f"{flag}={folder}: already holds the {what} of another job ({difference}); "
-            "choose another or delete it"
+            f"choose another or delete it{further}"
         )
 
 
@@ -480,8 +483,7 @@ def refuse_others(folder: str, expected: Collection[str]) -> None:
     for name in io.list_folder(folder):
         if name not in expected and not io.is_temporary(name):
             raise InputError(
-                f"--output={folder}: already holds something else ({name} …); choose another "
-                "or delete it"
+                f"--output={folder}: already holds something else ({name} …); choose another"
             )
 
 

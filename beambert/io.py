@@ -837,7 +837,7 @@ def check_new(path: str, flag: str = "--output") -> None:
       InputError: it exists, or the storage doesn't answer.
     """
     if os.path.lexists(path) if is_local(path) else exists(path):
-        raise InputError(f"{flag}={path}: already exists; choose another name, or delete it")
+        raise InputError(f"{flag}={path}: already exists; choose another name")
 
 
 def check_folder(path: str, where: str, remedy: str = CHECK) -> None:

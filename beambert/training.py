@@ -16,6 +16,7 @@ What the choices rest on (benchmarks/results, docs/pretraining.md):
 - Times are those of two cores (vocabulary.json, data_core.json, start_up.json).
 """
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -39,6 +40,7 @@ from beambert.folders import BLESSED, REPORT_FILE, OutputFolder, claimed
 from beambert.model_files import CONFIG_FILE, RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.corpus.sources import InputSettings
 from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.flags import TaskSettings
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.text.languages import DEFAULT_LANGUAGE
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
@@ -119,6 +121,8 @@ class TrainJob:
         None, metavar="DIR", help="folder of a task to fine-tune on, evaluate and export"
     )
     task: str = setting("classification", help="name of the task, as of `beambert finetune`")
+    text_columns: tuple[str, ...] | None = same_setting(TaskSettings, "text_columns")
+    label_column: str | None = same_setting(TaskSettings, "label_column")
     format: str = same_setting(InputSettings, "format")
     text_column: str = same_setting(InputSettings, "text_column")
     layout: str = same_setting(InputSettings, "layout")
@@ -198,9 +202,10 @@ def reading(job: TrainJob) -> dict[str, str]:
     return {field.name: value for field, value in values if value != field.default}
 
 
-def commands(job: TrainJob, made: TrainPlan) -> list[Step]:
-    """Returns the commands that make the encoder, without the budget of the last one."""
+def commands(job: TrainJob, made: TrainPlan, seconds: float) -> list[Step]:
+    """Returns the commands that make the encoder, the last of which trains for some seconds."""
     goal, encoder = GOALS[job.goal], f"--model_dir={job.output}/encoder"
+    budget = f"--budget={seconds:.0f}s"
     vocabulary, records = f"{job.output}/{VOCABULARY_FILE}", f"{job.output}/records"
     case = () if job.do_lower_case else ("--do_lower_case=False",)
     text = ("--input", *job.input, *(f"--{n}={value}" for n, value in reading(job).items()))
@@ -213,21 +218,28 @@ def commands(job: TrainJob, made: TrainPlan) -> list[Step]:
         data += (f"--tokenizer={job.init}", f"--max_seq_length={long}", "--pairs=none")
         data += ("--masks=none",)
         pretrain = ("pretrain", f"--init={job.init}", "--objective=mlm", f"--data={records}")
-        return [Step("records", data), Step("pre-training", (*pretrain, encoder))]
+        return [Step("records", data), Step("pre-training", (*pretrain, encoder, budget))]
     learn = ("vocab", *text, f"--output={vocabulary}", *case)
     data += (f"--vocab_file={vocabulary}", *case, f"--max_seq_length={short},{long}")
     pretrain = ("pretrain", f"--recipe={goal.recipe}", f"--data={records}/{short}")
     return [
         Step("vocabulary", (*learn, f"--vocab_size={made.vocab_size}")),
         Step("records", (*data, f"--pairs={goal.pairs}")),
-        Step("pre-training", (*pretrain, f"--long_data={records}/{long}", encoder)),
+        Step("pre-training", (*pretrain, f"--long_data={records}/{long}", encoder, budget)),
     ]
+
+
+def task_flags(job: TrainJob) -> tuple[str, ...]:
+    """Returns the flags that name the task and its data."""
+    columns = {"text_columns": ",".join(job.text_columns or ()), "label_column": job.label_column}
+    given = (f"--{name}={value}" for name, value in columns.items() if value)
+    return (f"--task={job.task}", f"--data_dir={job.task_data}", *given)
 
 
 def task_commands(job: TrainJob) -> list[Step]:
     """Returns the commands that fine-tune the encoder and, to compare, what it began with."""
     encoder, case = f"{job.output}/encoder", () if job.do_lower_case else ("--do_lower_case=False",)
-    finetune = ("finetune", f"--task={job.task}", f"--data_dir={job.task_data}")
+    finetune = ("finetune", *task_flags(job))
     random = ("--init=random", f"--model={encoder}/{CONFIG_FILE}")
     random += (f"--vocab_file={encoder}/{VOCABULARY_FILE}", *case)
     name, start = ("as it was", (f"--init={job.init}",)) if job.init else ("random weights", random)
@@ -238,11 +250,11 @@ def task_commands(job: TrainJob) -> list[Step]:
     ]
 
 
-def judging_commands(job: TrainJob, threshold: float) -> list[Step]:
+def judging_commands(job: TrainJob, threshold: str) -> list[Step]:
     """Returns the commands that evaluate the model by its task's first metric and export it."""
     model, evaluation = f"--model={job.output}/model", f"{job.output}/evaluation"
-    evaluate = ("evaluate", f"--task={job.task}", f"--data_dir={job.task_data}", model)
-    bar = (f"--metric={find_task(job.task).metrics[0]}", f"--threshold={threshold:.4f}")
+    evaluate = ("evaluate", *task_flags(job), model)
+    bar = (f"--metric={find_task(job.task).metrics[0]}", f"--threshold={threshold}")
     export = ("export", model, f"--evaluation={evaluation}", f"--output={job.output}/serving")
     return [Step("evaluation", (*evaluate, *bar, f"--output={evaluation}")), Step("export", export)]
 
@@ -260,30 +272,34 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
     started = time.monotonic()
     with loading():
         from beambert.training_page import check_task, describe, look, make_page
-    check_task(job)
-    text = look(job)
-    made = plan(job, text.bytes)
-    print("\n".join([*text.lines(), *describe(job, made)]), flush=True)
-    print("the steps are commands; flags that their lines name are those of the command alone")
-    *before, pretrain = commands(job, made)
-    if dry_run:
-        pretrain = Step(pretrain.name, (*pretrain.arguments, f"--budget={made.training:.0f}s"))
-        for step in (*before, pretrain, *(task_commands(job) if job.task_data else ())):
-            print(f"$ beambert {shlex.join(step.arguments)}")
-        return
-    seconds = job.budget - (time.monotonic() - started) - made.after
     identity = {"kind": "beambert train", **dataclasses.asdict(job)}
-    with claimed(job.output, identity, [{name: f"--{name}" for name in vars(job)}]) as folder:
-        if folder.is_finished:
+    claim = claimed(job.output, identity, [{name: f"--{name}" for name in vars(job)}])
+    with contextlib.nullcontext() if dry_run else claim as folder:
+        if folder and folder.is_finished:
             print(f"{job.output}: already finished by the same command, nothing to do")
             return
+        check_task(job)
+        text = look(job)
+        made = plan(job, text.bytes)
+        print("\n".join([*text.lines(), *describe(job, made)]), flush=True)
+        print("the steps are commands; flags that their lines name are those of the command alone")
+        steps = commands(job, made, made.training)
+        if folder is None:
+            steps += [*task_commands(job), *judging_commands(job, "SCORE")] if job.task_data else []
+            for step in steps:
+                print(f"$ beambert {shlex.join(step.arguments)}")
+            if job.task_data:
+                print("SCORE: the best of what the model is compared with, known only then")
+            return
+        seconds = job.budget - (time.monotonic() - started) - made.after
         journal = _Journal(folder)
-        for step in before:
+        for step in steps[:-1]:
             seconds -= journal.run(step)
+        seconds = max(seconds, LEAST_SECONDS)
         if not io.exists(f"{job.output}/encoder/{TRAINING_FILE}"):
-            journal.steps.pop(pretrain.name, None)  # It has not begun: the time is left anew.
-        budget = f"--budget={max(seconds, LEAST_SECONDS):.0f}s"
-        journal.run(Step(pretrain.name, (*pretrain.arguments, budget)))
+            journal.steps.pop(steps[-1].name, None)  # It has not begun: the time is left anew.
+        print(f"{duration(seconds)} are left to train, of {duration(made.training)} planned")
+        journal.run(commands(job, made, seconds)[-1])
         if job.task_data:
             _run_task(job, journal)
         html, summary = make_page(job, text, journal.steps)
@@ -299,7 +315,7 @@ def _run_task(job: TrainJob, journal: "_Journal") -> None:
     others = [results[name] for name in (metric, f"words_{metric}") if name in results]
     is_greater = METRICS[metric].greater_is_better
     threshold = max(others) + LEAST_GAIN if is_greater else min(others) - LEAST_GAIN
-    evaluate, export = judging_commands(job, threshold)
+    evaluate, export = judging_commands(job, f"{threshold:.4f}")
     journal.run(evaluate)
     if io.exists(f"{job.output}/evaluation/{BLESSED}"):
         journal.run(export)

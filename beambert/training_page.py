@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+import math
+import shlex
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from beambert import io, report
-from beambert.console import counted, duration, no_report, size
+from beambert.config import settings_parser
+from beambert.console import counted, duration, size
 from beambert.folders import BLESSED, METRICS_FILE
 from beambert.model_files import RESULTS_FILE
 from beambert.pipelines.corpus.reading import layout_notes, sample_files, spread
@@ -17,29 +21,33 @@ from beambert.pipelines.pretraining.estimate import describe_examples
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.plan import find_inputs
 from beambert.pipelines.records.batches import read_records
-from beambert.pipelines.records.contract import COPY, EVAL_FOLDER
-from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.records.contract import COPY, EVAL_FOLDER, IS_NEXT, LABEL_FEATURE
+from beambert.pipelines.tasks.flags import LearningSettings, task_of
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.reading import read_splits
 from beambert.pipelines.tasks.task import DEV, TRAIN
 from beambert.pipelines.text.languages import language_notes
 from beambert.pipelines.text.preparation import TextOptions, prepare_documents
-from beambert.pipelines.tokenizers.pieces import join_pieces
-from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
+from beambert.pipelines.tokenizers.pieces import CONTINUES, join_pieces
+from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
+from beambert.pipelines.tokenizers.vocabulary import MASK, VOCABULARY_FILE
 from beambert.report import Card, Html
-from beambert.trainer.asking import AskedEncoder, log_softmax, open_encoder
+from beambert.trainer.asking import AskedEncoder, fill, open_encoder
 from beambert.trainer.embedding.embedder import embed
-from beambert.training import GOALS, WORDS, TrainJob, TrainPlan, reading
+from beambert.trainer.pretraining.job import FEW_STEPS
+from beambert.training import GOALS, WORDS, TrainJob, TrainPlan, reading, task_flags
 
 DOCUMENTS_SHOWN = 10
-MASKS_SHOWN, ANSWERS, PIECES_AROUND = 12, 3, 12
+MASKS_SHOWN, ANSWERS, PIECES_AROUND, LEAST_PIECES = 12, 3, 12, 12
 # Sentences to embed, those to look up, and the nearest ones shown of each.
 SENTENCES, QUERIES, NEAREST = 500, 6, 3
 SENTENCE_WORDS = range(6, 31)
-# Metric of an encoder -> what it is, for readers.
-PAIR_TASKS = {
-    "next_sentence_accuracy": "of held-out pairs are recognized: next sentence or not",
-    "copy_accuracy": "of held-out pairs are recognized: noisy copy or not",
+# Metric of an encoder -> what it is, and what it is compared with, for readers.
+_PAIRS = "of held-out pairs are recognized: "
+SCORES = {
+    "masked_lm_accuracy": ("of hidden pieces are predicted", "always the most common one"),
+    "next_sentence_accuracy": (_PAIRS + "next sentence or not", "always one answer"),
+    "copy_accuracy": (_PAIRS + "noisy copy or not", "always one answer"),
 }
 
 
@@ -72,7 +80,8 @@ def check_task(job: TrainJob) -> None:
       InputError: the folder's files are not those of the task.
     """
     if job.task_data:
-        read_splits(find_task(job.task), job.task_data, (TRAIN, DEV), skip_bad_rows=False)
+        flags = settings_parser(LearningSettings, "train", "", "").parse_args(task_flags(job))
+        read_splits(task_of(flags), job.task_data, (TRAIN, DEV), skip_bad_rows=False)
 
 
 def look(job: TrainJob) -> Text:
@@ -94,10 +103,11 @@ def look(job: TrainJob) -> Text:
     documents = [(each.path, document) for each in samples for document in each.documents]
     split = prepare_documents([document for _, document in documents], options, Counter())
     texts = [document.text for _, document in documents]
+    lost = warn_of_lost_marks(texts) if job.do_lower_case and not job.init else []
     return Text(
         len(files),
         sum(file.bytes for file in files),
-        [*layout_notes(samples, read_options), *language_notes(texts, job.language)],
+        [*layout_notes(samples, read_options), *language_notes(texts, job.language), *lost],
         [*describe_examples(spread(documents, DOCUMENTS_SHOWN), options)],
         [sentence for each in split for sentence in each.sentences],
     )
@@ -136,6 +146,8 @@ def make_page(job: TrainJob, text: Text, steps: Mapping[str, Mapping[str, Any]])
     """
     path = f"{job.output}/encoder"
     records, encoder = _longest_records(job.output), open_encoder(path)
+    rows = list(map(json.loads, io.read_bytes(f"{path}/metrics.jsonl").splitlines()))
+    warning, hidden = _few_steps(job, rows), _hidden(encoder, records)
     cards = [
         *_encoder_cards(_read(f"{path}/{RESULTS_FILE}"), records),
         *([_task_card(job)] if job.task_data else []),
@@ -144,13 +156,14 @@ def make_page(job: TrainJob, text: Text, steps: Mapping[str, Mapping[str, Any]])
     lines = [
         (report.tag("code", each["line"]), duration(each["seconds"])) for each in steps.values()
     ]
+    hidden_table = report.table(("text", "hidden", "answers"), hidden, ("text", "name", "short"))
     sections = [
         report.cards(cards),
-        report.section("Hidden pieces of held-out text", *_masks(encoder, records)),
+        report.section("Hidden pieces of held-out text", hidden_table),
         report.section("Sentences and their nearest", *_nearest(path, text.sentences)),
-        report.section("How it learned", _curve(path)),
+        report.section("How it learned", _curve(rows)),
         report.section("What was read", *_reading(text, read_records(records).info.counts)),
-        report.section("What to do next", _next(job)),
+        report.section("What to do next", *_next(job, hidden, warning)),
         report.section("How it was made", report.table((), lines, ("text", "number"))),
     ]
     about = (
@@ -158,6 +171,7 @@ def make_page(job: TrainJob, text: Text, steps: Mapping[str, Mapping[str, Any]])
         f"learned from {counted(text.files, 'file')} ({size(text.bytes)}) of text alone."
     )
     summary = [f"  {card.value:<12} {card.name}; {card.beside}".rstrip("; ") for card in cards]
+    summary += [f"warning: {warning}"] if warning else []
     return report.page(f"The encoder {path}", about, sections), "\n".join(summary)
 
 
@@ -171,15 +185,25 @@ def _longest_records(output: str) -> str:
     return f"{output}/records/{max(lengths, key=int)}" if lengths else f"{output}/records"
 
 
+def _few_steps(job: TrainJob, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Returns what is wrong with a training of too few steps, by its metrics; "" if nothing is."""
+    steps = max(row["step"] for row in rows)
+    if job.init or steps >= FEW_STEPS:
+        return ""
+    pace = statistics.median(row.get("seconds_per_step", 0.0) for row in rows)
+    enough = math.ceil((job.budget + (FEW_STEPS - steps) * pace) / 60)
+    return f"{steps} steps teach next to nothing; --budget={enough}min allows {FEW_STEPS}"
+
+
 def _encoder_cards(results: Mapping[str, float], records: str) -> list[Card]:
-    always = f"always the most common one: {results['commonest_token_accuracy']:.1%}"
-    masked = Card(f"{results['masked_lm_accuracy']:.1%}", "of hidden pieces are predicted", always)
     share = read_records(f"{records}/{EVAL_FOLDER}").info.counts.get("is_next_share", 0.0)
-    return [masked] + [
-        Card(f"{results[name]:.1%}", title, f"always one answer: {max(share, 1 - share):.1%}")
-        for name, title in PAIR_TASKS.items()
-        if name in results
-    ]
+    constants, cards = {"masked_lm_accuracy": results["commonest_token_accuracy"]}, []
+    for name, (title, always) in SCORES.items():
+        if name in results:
+            score, constant = results[name], constants.get(name, max(share, 1 - share))
+            learned = "" if score > constant else "; nothing learned yet"
+            cards.append(Card(f"{score:.1%}", title, f"{always}: {constant:.1%}{learned}"))
+    return cards
 
 
 def _task_card(job: TrainJob) -> Card:
@@ -219,8 +243,7 @@ def _reading(text: Text, counts: Mapping[str, Any]) -> list[Html]:
     ]
 
 
-def _curve(encoder: str) -> Html:
-    rows = list(map(json.loads, io.read_bytes(f"{encoder}/metrics.jsonl").splitlines()))
+def _curve(rows: Sequence[Mapping[str, Any]]) -> Html:
     lines = {
         name: [(row["step"], row["masked_lm_loss"]) for row in rows if row["split"] == split]
         for name, split in (("training", "train"), ("held out", "eval"))
@@ -228,39 +251,33 @@ def _curve(encoder: str) -> Html:
     return report.curves(lines, "steps", "masked LM loss")
 
 
-def _masks(encoder: AskedEncoder, records: str) -> list[Html]:
-    """Returns a table of hidden pieces of held-out records with the encoder's answers."""
+def _hidden(encoder: AskedEncoder, records: str) -> list[tuple[str, str, str]]:
+    """Returns held-out texts with a mask in the place of a word, the word, and the answers.
+
+    A text is the longer segment of a record: a noisy copy has fewer words than its text.
+    """
     held_out = read_records(f"{records}/{EVAL_FOLDER}")
-    batch = next(iter(held_out))
-    tokens, special = encoder.vocabulary.tokens, encoder.ids
-    hidden = {special.classify, special.separate, special.padding}
-    asked = []
-    for number in spread(range(len(batch["input_ids"])), MASKS_SHOWN):
-        row = {name: values[number] for name, values in batch.items()}
-        ids = row["input_ids"][row["input_mask"] > 0]
-        place = len(ids) // 2
-        if "masked_lm_ids" in row:  # Otherwise the training draws them.
-            used = row["masked_lm_weights"] > 0
-            ids[row["masked_lm_positions"][used]] = row["masked_lm_ids"][used]
-            place = int(row["masked_lm_positions"][0])
-        label, ids[place] = ids[place], special.mask
-        asked.append((ids, [place], tokens[label]))
-    rows: list[Any] = [None] * len(asked)
-    for number, logits in encoder.masked_lm_logits([each[:2] for each in asked], no_report):
-        ids, (place,), label = asked[number]
-        shares = np.exp(log_softmax(logits[0]))
-        around = [
-            join_pieces(tokens[index] for index in part if index not in hidden)
-            for part in (ids[:place][-PIECES_AROUND:], ids[place + 1 :][:PIECES_AROUND])
-        ]
-        best = np.argsort(-shares)[:ANSWERS]
-        answers = ", ".join(f"{tokens[index]} {shares[index]:.0%}" for index in best)
-        rows[number] = (" ____ ".join(around), label, answers)
-    table = report.table(("text", "hidden", "answers"), rows, ("text", "name", "short"))
-    if held_out.info.parameters.get("pairs") != COPY:
-        return [table]
-    note = "This encoder compares texts with noisy copies, so words of these may be missing, "
-    return [report.note(note + "replaced or out of order."), table]
+    batch, pieces = next(iter(held_out)), encoder.vocabulary.pieces
+    is_copy = held_out.info.parameters.get("pairs") == COPY
+    special = (encoder.ids.classify, encoder.ids.separate, encoder.ids.padding)
+    ids_BL, segments_BL = batch["input_ids"], batch["segment_ids"]
+    if "masked_lm_ids" in batch:  # Otherwise the training draws them.
+        rows, used = np.nonzero(batch["masked_lm_weights"] > 0)
+        ids_BL[rows, batch["masked_lm_positions"][rows, used]] = batch["masked_lm_ids"][rows, used]
+    found = []
+    for row, (ids, segments) in enumerate(zip(ids_BL, segments_BL, strict=True)):
+        sides = [ids[(segments == side) & ~np.isin(ids, special)] for side in (0, 1)]
+        short, long = sorted(sides, key=len)
+        text, place = [pieces[each] for each in long], len(long) // 2
+        is_plain = not is_copy or (batch[LABEL_FEATURE][row] == IS_NEXT and len(short) < len(long))
+        is_word = len(text) >= LEAST_PIECES and text[place][:1].isalpha()
+        if is_plain and is_word and not text[place + 1].startswith(CONTINUES):
+            around = text[:place][-PIECES_AROUND:], text[place + 1 :][:PIECES_AROUND]
+            found.append((text[place], f" {MASK} ".join(map(join_pieces, around))))
+    chosen = spread(found, MASKS_SHOWN)
+    filled = fill(encoder, [text for _, text in chosen], ANSWERS) if chosen else []
+    answers = (", ".join(f"{token} {p:.0%}" for token, p in each.answers[0]) for each in filled)
+    return [(text, word, told) for (word, text), told in zip(chosen, answers, strict=True)]
 
 
 def _nearest(encoder: str, sentences: Sequence[str]) -> list[Html]:
@@ -280,10 +297,12 @@ def _nearest(encoder: str, sentences: Sequence[str]) -> list[Html]:
     return [report.note(note), report.table(("sentence", "nearest"), rows, ("text", "text"))]
 
 
-def _next(job: TrainJob) -> Html:
+def _next(job: TrainJob, hidden: Sequence[tuple[str, str, str]], warning: str) -> list[Html]:
     encoder, model = f"{job.output}/encoder", f"{job.output}/model"
+    # A text whose word the encoder finds, if there is one.
+    texts = sorted(hidden, key=lambda row: not row[2].startswith(f"{row[1]} "))
     lines = [
-        f"beambert fill --model={encoder} 'A sentence with a [MASK] in it.'",
+        *(f"beambert fill --model={encoder} {shlex.quote(text)}" for text, *_ in texts[:1]),
         f"beambert embed --model={encoder} --input=texts.txt --output=embeddings",
         f"beambert export --model={encoder} --to=huggingface --output=huggingface",
     ]
@@ -292,4 +311,5 @@ def _next(job: TrainJob) -> Html:
         lines.append(f"beambert finetune {task} --init={encoder} --model_dir=model")
     elif io.exists(f"{job.output}/evaluation/{BLESSED}"):
         lines.append(f"beambert predict --model={model} --input=texts.txt --output=answers")
-    return report.tag("pre", "\n".join(lines))
+    first = [report.note(f"Train anew with another --output: {warning}.")] if warning else []
+    return [*first, report.tag("pre", "\n".join(lines))]

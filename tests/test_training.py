@@ -11,7 +11,15 @@ import pytest
 from beambert import training
 from beambert.cli import COMMANDS
 from beambert.errors import InputError
-from beambert.training import GOALS, Step, TrainJob, commands, judging_commands, plan, task_commands
+from beambert.training import (
+    GOALS,
+    Step,
+    TrainJob,
+    commands,
+    judging_commands,
+    plan,
+    task_commands,
+)
 
 
 def job_of(minutes=30.0, **given):
@@ -52,11 +60,12 @@ def test_too_little_text_is_refused():
 
 @pytest.mark.parametrize("given", [{"goal": goal} for goal in GOALS] + [{"init": "."}])
 def test_every_command_has_real_flags(given):
-    job = job_of(task_data="task", language="de", do_lower_case=False, **given)
+    columns = {"text_columns": ("sentence",), "label_column": "class"}
+    job = job_of(task_data="task", language="de", do_lower_case=False, **columns, **given)
     steps = [
-        *commands(job, plan(job, 20_000_000)),
+        *commands(job, plan(job, 20_000_000), 60.0),
         *task_commands(job),
-        *judging_commands(job, 0.5),
+        *judging_commands(job, "0.5"),
     ]
     assert len(steps) == (6 if "init" in given else 7)
     for step in steps:
@@ -66,6 +75,8 @@ def test_every_command_has_real_flags(given):
         assert not unknown
         if "flag" in given and command in ("vocab", "data"):
             assert "--do_lower_case=False" in rest
+        if command in ("finetune", "evaluate"):
+            assert {"--text_columns=sentence", "--label_column=class"} <= {*rest}
 
 
 @pytest.fixture
@@ -114,7 +125,7 @@ def test_a_first_step_that_fails_leaves_nothing(folder, tmp_path, monkeypatch):
 
 def test_how_the_text_is_read_is_passed_on():
     job = TrainJob(input="t.csv", output="out", text_column="body", budget="1h")
-    for step in training.commands(job, training.plan(job, 10_000_000))[:2]:
+    for step in training.commands(job, training.plan(job, 10_000_000), 60.0)[:2]:
         assert "--text_column=body" in step.arguments
         assert not any(each.startswith("--encoding") for each in step.arguments)
 
@@ -140,12 +151,25 @@ time.sleep(60)
 
 
 def test_a_dry_run_writes_nothing(tmp_path, capsys):
-    text = tmp_path / "text.txt"
-    text.write_text("It rained. The river rose.\n\n" * 4000)
-    training.main([str(text), f"--output={tmp_path}/out", "--dry_run"])
-    printed = capsys.readouterr().out
-    assert "It rained." in printed and printed.count("$ beambert") == 3
-    assert os.listdir(tmp_path) == ["text.txt"]
+    text, task = tmp_path / "text.txt", tmp_path / "task"
+    text.write_text("Es regnete. Der Fluß stieg über die Dämme.\n\n" * 4000)
+    task.mkdir()
+    for name in ("train", "dev"):
+        (task / f"{name}.tsv").write_text("sentence\tclass\na\tb\nc\td\n")
+    given = [f"--task_data={task}", "--text_columns=sentence", "--label_column=class"]
+    for flags, steps in ([], 3), (given, 7):
+        training.main([str(text), f"--output={tmp_path}/out", "--dry_run", *flags])
+        printed = capsys.readouterr().out
+        assert "Es regnete." in printed and printed.count("$ beambert") == steps
+        assert printed.count("--do_lower_case=False") == 1
+    assert sorted(os.listdir(tmp_path)) == ["task", "text.txt"]
+
+
+def test_a_finished_folder_is_refused_before_anything_is_looked_at(tmp_path):
+    kept = {"kind": "beambert train", "input": ["a.txt"], "budget": 60.0}
+    (tmp_path / "_SUCCESS").write_text(json.dumps(kept))
+    with pytest.raises(InputError, match=rf"--init={tmp_path}/encoder continues it"):
+        training.train(job_of(output=str(tmp_path)))
 
 
 def test_a_task_of_another_kind_is_found_before_the_training(tmp_path):

@@ -149,7 +149,8 @@ def _notes(plan: Plan) -> list[str]:
             f"there; such documents are of --language={job.language}"
         )
     notes += segmenter_notes(texts, job.segmenter, job.hides_words)
-    if job.do_lower_case and not job.tokenizer:
+    # `beambert vocab` has said it of its own vocabulary.
+    if job.do_lower_case and not (job.tokenizer or io.exists(f"{job.vocab_file}.json")):
         notes += warn_of_lost_marks(texts)
     return notes
 

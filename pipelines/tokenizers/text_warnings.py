@@ -5,11 +5,10 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-# Marks whose loss is expected, or harmless: the accents of Latin, Greek and Cyrillic letters;
-# variation selectors; and the points of Hebrew, Arabic and Syriac, which most texts leave out.
+# Marks whose loss is harmless: variation selectors; and the points of Hebrew, Arabic and Syriac,
+# which most texts leave out.
 _EXPECTED = re.compile(
-    "[\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
-    "\ufe00-\ufe0f\u180b-\u180f\U000e0100-\U000e01ef"
+    "[\ufe00-\ufe0f\u180b-\u180f\U000e0100-\U000e01ef"
     "\u0591-\u05c7\u0610-\u061a\u064b-\u0652\u0656-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a]"
 )
 # Smallest share of letters that lose a mark to warn of. It is 20 % in Hindi and 10 % in Japanese.
@@ -25,8 +24,8 @@ def warn_of_lost_marks(texts: Iterable[str]) -> list[str]:
     """Returns the warning about uncased text whose letters become other letters, if there is one.
 
     The original release strips the marks that Unicode's decomposition separates (NFD, category
-    Mn). For Latin, Greek and Cyrillic letters these are accents, as it expects. In other scripts
-    they are vowels, or distinguish letters: が becomes か.
+    Mn). They are accents, umlauts, vowels, or distinguish letters: ü becomes u, が becomes か. The
+    few in the loanwords of English are no reason to warn.
     """
     counts: Counter[str] = Counter()
     example = ""
@@ -46,7 +45,7 @@ def warn_of_lost_marks(texts: Iterable[str]) -> list[str]:
     return [
         "warning: uncased text loses marks that make other letters, on "
         f"{lost_letters / letters:.1%} of the letters in a sample: “{example}” becomes "
-        f"“{_strip(example)}”; give --do_lower_case=False to keep them"
+        f"“{_strip(example)}”; give --do_lower_case=False to keep them and capitals"
     ]
 
 

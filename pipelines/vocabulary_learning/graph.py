@@ -227,9 +227,7 @@ class LearnVocabulary(beam.PTransform):
             output=self._job.output,
         )
         if io.exists(self._job.output):
-            raise InputError(
-                f"--output={self._job.output}: exists already; choose another or delete it"
-            )
+            raise InputError(f"--output={self._job.output}: exists already; choose another")
         take_output(documents.pipeline, self._job.output)
         job, old = self._job, self._old
         most = words_needed(len(old) + job.add if old else job.vocab_size)

@@ -195,10 +195,10 @@ def is_finished(output: str, about: dict[str, Any]) -> bool:
                 return exists(output)
     for path in (output, *_beside(output, about["parameters"].get("kind", WORDPIECE))):
         if exists(path):
-            by = f"made by another job ({difference})" if difference else "not made by this command"
-            raise InputError(
-                f"--output={output}: {path} already exists, {by}; choose another or delete it"
-            )
+            by = "not made by this command; choose another"
+            if difference:
+                by = f"made by another job ({difference}); choose another or delete it"
+            raise InputError(f"--output={output}: {path} already exists, {by}")
     return False
 
 

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from beambert.training import TrainJob
-from beambert.training_page import MASKS_SHOWN, Text, make_page
+from beambert.training_page import Text, make_page
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +48,31 @@ def test_a_page_says_what_was_read_and_how_it_was_made(page):
     assert "lines: paragraphs" in page and "<svg" in page
 
 
-def test_hidden_pieces_are_those_of_the_records(page, records_folder, read_rows):
+def test_words_are_hidden_in_plain_held_out_text(page, records_folder, read_rows):
     tokens = (records_folder / "vocab.txt").read_text().splitlines()
+    held_out = set()
+    for row in read_rows(records_folder / "eval"):
+        ids = list(row["input_ids"])
+        for place, label in zip(row["masked_lm_positions"], row["masked_lm_ids"], strict=True):
+            ids[place] = label or ids[place]
+        held_out.add(" ".join(tokens[each] for each in ids))
     shown = rows_of(page, "Hidden pieces of held-out text")
-    records = read_rows(records_folder / "eval")
-    chosen = [records[int(n * max(1, len(records) / MASKS_SHOWN))] for n in range(len(shown))]
-    assert [row[1] for row in shown] == [tokens[row["masked_lm_ids"][0]] for row in chosen]
-    for _, _, answers in shown:
+    assert shown
+    for text, hidden, answers in shown:
+        assert hidden[0].isalpha() and len(text.split()) >= 8
+        whole = text.replace("[MASK]", hidden).replace(".", " .").replace("  ", " ")
+        assert any(whole in each for each in held_out)
         shares = [int(share) for share in re.findall(r"(\d+)%", answers)]
         assert len(shares) == 3 and shares == sorted(shares, reverse=True)
+    filled = page[page.index("beambert fill") :].partition("\n")[0]
+    assert any(html.escape(text) in filled for text, _, _ in shown)
+
+
+def test_a_page_says_first_that_so_few_steps_teach_nothing(page):
+    next_steps = page[page.index("What to do next") :]
+    assert re.search(
+        r"steps teach next to nothing.*--budget=\d+min.*beambert fill", next_steps, re.S
+    )
 
 
 def test_the_nearest_of_a_sentence_are_others(page):

@@ -154,9 +154,12 @@ def _describe_recipe(plan: FinetuningPlan) -> str:
     if patience is None:
         return f"{rate}; the weights of the last step are kept"
     metric = describe_name(plan.loop.best_metric)
+    text = f"{rate}; the weights with the best {metric} on dev are kept"
+    if (1 + patience) * plan.loop.eval_steps >= plan.optimizer.num_train_steps:
+        return text
     return (
-        f"{rate}; the weights with the best {metric} on dev are kept, and the training stops after "
-        f"{patience} epochs without better ones (--early_stopping=False trains to the end)"
+        f"{text}, and the training stops after {patience} epochs without better ones "
+        "(--early_stopping=False trains to the end)"
     )
 
 

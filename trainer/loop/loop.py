@@ -163,12 +163,14 @@ class _Training:
     def evaluate_at_the_end(self) -> dict[str, float]:
         """Returns the metrics on all held-out data; sets the best weights if they are kept."""
         phase, step = self._phases[-1], self._trainer.steps_done
-        show, metrics, read = show_progress("batches evaluated", self._print), {}, 0
+        metrics, read = {}, 0
+        show = show_progress("batches evaluated", self._print, phase.evaluation_seconds)
 
         def report(done: int) -> None:
             nonlocal read
             read = done
-            show(done, phase.evaluation_batches)
+            if done > 1:  # The first one compiles.
+                show(done, phase.evaluation_batches)
 
         if phase.evaluation:
             metrics = self._trainer.evaluate(

@@ -38,6 +38,8 @@ _BASE = recipes.bert_base()
 LONG_SHARE = 0.1
 # Loading and compiling take most of a shorter time.
 LEAST_SECONDS = 15.0
+# Fewer steps teach random weights next to nothing; `tiny` needs 2,000 (docs/pretraining.md).
+FEW_STEPS = 500
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 # A value of --eval_data that names its source, as `beambert data --source` does.
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)")

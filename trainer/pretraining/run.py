@@ -11,7 +11,7 @@ import keras
 from beambert import io
 from beambert.console import counted, duration
 from beambert.errors import InputError
-from beambert.folders import MARKER_FILE, UNFINISHED_FILE
+from beambert.folders import MARKER_FILE, UNFINISHED_FILE, claim_output
 from beambert.io import parse_object
 from beambert.model.families.table import family_of
 from beambert.model.lora import add_lora, merge_lora
@@ -38,7 +38,7 @@ from beambert.trainer.pretraining.cost import (
     step_flops,
     total_flops,
 )
-from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob, warmup_share
+from beambert.trainer.pretraining.job import FEW_STEPS, FLAGS_OF, PretrainingJob, warmup_share
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
 from beambert.trainer.pretraining.records import Records, open_records
@@ -268,8 +268,10 @@ def measure(
     Args:
       plan: the plan.
       engine: what computes.
-      seconds: time that this should take; see `Measured.is_estimated`.
+      seconds: time that this should take; see `Measured.is_estimated`. Where compiling takes
+        longer than expected, one update of each length is timed.
     """
+    end = time.monotonic() + seconds
     trainer = make_trainer(plan, engine)
     expected = _expected(plan, engine, trainer)
     steps = sum((UNTIMED_STEPS + 1) / rate for rate in expected.rates.values())
@@ -282,9 +284,11 @@ def measure(
         started = time.monotonic()
         trainer.train_steps(iterator, 1)
         compiling += time.monotonic() - started
-        trainer.train_steps(iterator, UNTIMED_STEPS - 1)
+        print(f"  compiled in {duration(time.monotonic() - started)}, timing …", flush=True)
+        if time.monotonic() < end:
+            trainer.train_steps(iterator, UNTIMED_STEPS - 1)
         started, steps = time.monotonic(), 0
-        while not steps or time.monotonic() - started < seconds_each:
+        while not steps or time.monotonic() < min(started + seconds_each, end):
             trainer.train_steps(iterator, 1)
             steps += 1
         rates[data.records.max_seq_length] = steps / (time.monotonic() - started)
@@ -343,13 +347,17 @@ def _steps_of_budget(plan: PretrainingPlan, measured: Measured, spent: float) ->
     steps = int(steps_in_time(plan, measured, budget - spent))
     if steps > MOST_STEPS:
         raise InputError(f"--budget: is enough for about {steps:.3g} steps; give less")
-    while steps_in_time(plan, measured, least - spent) < LEAST_STEPS:
+    wanted = LEAST_STEPS if steps < LEAST_STEPS or plan.job.init else FEW_STEPS
+    while steps_in_time(plan, measured, least - spent) < wanted:
         least *= 1.1
-    if least > budget:
+    if steps < LEAST_STEPS:
         raise InputError(
             f"--budget={budget:g}s: is enough for about {steps} steps; give at least "
             f"{math.ceil(least / 60)}min, or a smaller --model or --train_batch_size"
         )
+    if least > budget:
+        more = f"{FEW_STEPS} need about {math.ceil(least / 60)}min"
+        print(f"warning: {steps} steps teach next to nothing; {more}", flush=True)
     return steps
 
 
@@ -434,16 +442,21 @@ def _recorded_steps(job: PretrainingJob) -> int | None:
     """Returns the number of steps of the training of the same budget in the job's folder.
 
     None if there is none.
+
+    Raises:
+      InputError: it is a training of another budget.
     """
     path = job.output.model_dir
     for name in (MARKER_FILE, UNFINISHED_FILE):
         if io.exists(f"{path}/{name}"):
             try:
                 found = parse_object(io.read_bytes(f"{path}/{name}", "--model_dir"))
-                if found["budget_seconds"] == job.budget:
+                if found.get("budget_seconds") == job.budget:
                     return found["optimizer"]["num_train_steps"]
             except (ValueError, LookupError, TypeError):
-                pass  # `model_folders.claim` refuses what is not this training.
+                return None  # `model_folders.claim` refuses what is not this training.
+            other = {**found, "budget_seconds": job.budget}
+            claim_output(path, other, FLAGS_OF, flag="--model_dir", writes=False)
             return None
     return None
 

@@ -14,6 +14,8 @@ JAPANESE = "私はありがとうございますと言いました。名前は�
         (JAPANESE, "“私はありがとうございます” becomes “私はありかとうこさいます”"),
         ("नदी के किनारे हिन्दी पुस्तक", "“के” becomes “क”"),
         ("ภาษาไทยเป็นภาษาที่มีระดับเสียง", "becomes"),
+        ("Die zuständige Behörde entscheidet.", "“zuständige” becomes “zustandige”"),
+        ("Съешь ещё этих мягких французских булок", "“ещё” becomes “еще”"),
     ],
 )
 def test_scripts_that_lose_letters(text, example):
@@ -25,15 +27,14 @@ def test_scripts_that_lose_letters(text, example):
 @pytest.mark.parametrize(
     "text",
     [
-        "Съешь ещё этих мягких французских булок, й",
         "שָׁלוֹם עֲלֵיכֶם",
         "كَتَبَ الوَلَدُ",
         "ひらかな と カタカナ",
         "",
-        "The river " * 100 + "ざ",  # One name in a book.
+        "The river " * 100 + "ざ café",  # Some names in a book.
     ],
 )
-def test_what_the_original_expects_is_no_warning(text):
+def test_harmless_losses_are_no_warning(text):
     assert warn_of_lost_marks([text]) == []
 
 

@@ -52,6 +52,11 @@ def test_own_tasks_stop_early_and_published_ones_keep_their_recipe(
         assert loop.best_metric == "accuracy"
         expected = 300 if task == "classification" else 30
         assert (optimizer.num_train_steps, loop.eval_steps) == (expected, 10)
+        data = types.SimpleNamespace(counts={job.TRAIN: 320})
+        of_plan = {"job": asked, "optimizer": optimizer, "loop": loop, "config": config}
+        told = finetuning_run._describe_recipe(types.SimpleNamespace(**of_plan, data=data))
+        # Ten epochs after the best one are more than RTE's three.
+        assert ("stops after 10 epochs" in told) == (patience == 10 and expected == 300)
 
 
 @pytest.mark.parametrize("patience", [None, 3])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beambert import console
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.objectives import is_correct
 from beambert.trainer.loop.steps import Phase
@@ -28,6 +29,16 @@ def test_a_call_is_short_for_signals_and_a_line_is_rare(monkeypatch):
     assert calls[-1] == 8.0  # one update
     assert lines[:4] == pytest.approx([0.5, 1.0, 11.0, 21.0], abs=0.6)
     assert len(lines) < 15
+
+
+def test_what_ends_after_a_time_has_no_more_left_than_that(monkeypatch):
+    now, lines = 0.0, []
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
+    report = console.show_progress("batches", lines.append, most=60.0)
+    for done, seconds in enumerate((38, 10), start=1):
+        now += seconds
+        report(done, 100)
+    assert lines == ["2 of 100 batches, 0.10/s, 12 s left"]
 
 
 SHAPES = [(5,), (50, 7), (6, 4, 3), (64, 1000)]

@@ -12,7 +12,7 @@ from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.engines.tensorflow import TensorFlow
 from beambert.trainer.pretraining import cost
 from beambert.trainer.pretraining import run as pretraining_run
-from beambert.trainer.pretraining.job import parse_budget
+from beambert.trainer.pretraining.job import FEW_STEPS, parse_budget
 from beambert.trainer.pretraining.plan import make_plan
 from beambert.trainer.pretraining.recipes import bert_base
 from beambert.trainer.pretraining.records import open_records
@@ -116,6 +116,44 @@ def test_evaluations_have_a_share_of_a_budget(records_folder, small_config_file,
     assert steps / rate + evaluating + 2 == pytest.approx(200, rel=1e-3)
 
 
+def test_few_steps_are_named_with_a_budget_for_more(
+    records_folder, small_config_file, tmp_path, capsys
+):
+    plan = plan_of(records_folder, small_config_file, tmp_path, budget="60s")
+    length = plan.data[0].records.max_seq_length
+    for rate, told in (1.0, True), (100.0, False):
+        measured = pretraining_run.Measured({length: rate}, seconds_to_compile=1.0, weights=1)
+        steps = pretraining_run._steps_of_budget(plan, measured, 0.0)
+        found = re.search(r"warning: (\d+) steps.*about (\d+)min", capsys.readouterr().out)
+        assert bool(found) == told == (steps < FEW_STEPS)
+        if found:
+            assert int(found[1]) == steps
+            longer = pretraining_run.steps_in_time(plan, measured, 60.0 * int(found[2]))
+            assert longer >= FEW_STEPS
+
+
+def test_measuring_ends_soon_where_compiling_takes_long(
+    records_folder, small_config_file, tmp_path, monkeypatch
+):
+    plan = plan_of(records_folder, small_config_file, tmp_path, num_train_steps=9)
+    rates, clock, calls = {plan.data[0].records.max_seq_length: 1e3}, [0.0], []
+
+    class Slow:
+        model = None
+
+        def train_steps(self, iterator, steps):
+            clock[0] += 90.0 if not calls else 1.0
+            calls.append(steps)
+
+    expected = pretraining_run.Measured(rates, 1.0, weights=1)
+    monkeypatch.setattr(pretraining_run, "make_trainer", lambda *_: Slow())
+    monkeypatch.setattr(pretraining_run, "_expected", lambda *_: expected)
+    monkeypatch.setattr(pretraining_run.time, "monotonic", lambda: clock[0])
+    found = pretraining_run.measure(plan, TensorFlow(), seconds=24.0)
+    assert calls == [1, 1]
+    assert found.rates == dict.fromkeys(rates, 1.0) and found.seconds_to_compile == 90.0
+
+
 @pytest.mark.parametrize(
     ("rate", "spent", "told"),
     [(1.0, 50.0, "about 5 steps; give at least 2min"), (1e30, 0.0, "steps; give less")],
@@ -176,6 +214,10 @@ def test_a_time_is_a_number_of_steps_that_the_training_keeps(
     assert "finished" in capsys.readouterr().out
     pretrain_main(arguments)
     assert "already finished" in capsys.readouterr().out
+    longer = [each for each in arguments if "budget" not in each] + ["--budget=60s"]
+    with pytest.raises(InputError, match=rf"--init={tmp_path}/m continues it"):
+        pretrain_main(longer)
+    assert len(measured) == 1
     plain = [each for each in arguments if "budget" not in each]
     for others in (["--num_train_steps=7"], ["--budget=60s"]):
         with pytest.raises(InputError, match=r"already holds .* of another job \(--budget"):
