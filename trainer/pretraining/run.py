@@ -50,7 +50,7 @@ SECONDS_MEASURED = 4.0
 MOST_SECONDS_TO_MEASURE, _SHARE_TO_MEASURE = 10.0, 0.1
 # Before an update is measured, its time is estimated: a second and this many to compile a layer,
 # and a rate of operations that is this share of that of a matrix product.
-_SECONDS_PER_LAYER, _SHARE_OF_PRODUCT = 0.7, 0.5
+_SECONDS_PER_LAYER, _SHARE_OF_PRODUCT = 1.5, 0.5
 # Updates before the timed ones: one that compiles, and some that wait for the first batches.
 UNTIMED_STEPS = 3
 # With fewer steps nothing is learned.
