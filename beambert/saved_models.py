@@ -225,6 +225,8 @@ def call(
     return {name: tensor.numpy() for name, tensor in outputs.items()}
 
 
-def call_on_texts(model: Any, texts: Sequence[Mapping[str, str]]) -> dict[str, np.ndarray]:
+def call_on_texts(
+    model: Any, texts: Sequence[Mapping[str, str | Sequence[str]]]
+) -> dict[str, np.ndarray]:
     """Returns the outputs for a batch of texts, each given by the names of the model's inputs."""
     return call(model, {name: [one[name] for one in texts] for name in texts[0]})

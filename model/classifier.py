@@ -82,7 +82,7 @@ def _inputs(features):
 class BertClassifier(_TaskModel):
     """Logits of a sentence or a pair (Devlin et al. 2019, section 4.1).
 
-    With one label, the logit is the value of a regression.
+    With one label, the logit is the value of a regression or the score of a choice (section 4.4).
 
     A document may have several windows. Its logits are then the mean of theirs, which is the layer
     on top of the mean of their pooled outputs: the hierarchical method with mean pooling of Sun et

@@ -88,18 +88,21 @@ class RowReading:
     Attributes:
       kind: kind of the model's task.
       text_columns: column of the text or, for pairs, the columns of both texts.
+      choice_columns: columns of the endings of a choice.
       unit: what a text of a plain text file is, see `PredictionJob`.
       encoding: value of --encoding, see `corpus.encodings.parse_encodings`.
     """
 
     kind: str
     text_columns: Sequence[str]
+    choice_columns: Sequence[str]
     unit: str
     encoding: str = DEFAULT_ENCODING
 
     def other_columns(self, fields: Mapping[str, str]) -> dict[str, str]:
         """Returns the fields of a row that are no texts, such as its id."""
-        return {name: field for name, field in fields.items() if name not in self.text_columns}
+        used = {*self.text_columns, *self.choice_columns}
+        return {name: field for name, field in fields.items() if name not in used}
 
     def example(self, path: pathlib.PurePath, line: int, fields: dict[str, str]) -> Example:
         """Returns the example of a row.
@@ -113,8 +116,11 @@ class RowReading:
           BadRow: a text is missing or empty.
           InputError: the file lacks a column.
         """
-        texts = [tables.filled(path, line, fields, name) for name in self.text_columns]
-        return kind_of(self.kind).unlabelled(texts)
+        texts, choices = (
+            [tables.filled(path, line, fields, name) for name in columns]
+            for columns in (self.text_columns, self.choice_columns)
+        )
+        return kind_of(self.kind).unlabelled(texts, choices)
 
 
 def reading_of(job: PredictionJob, model: Model) -> RowReading:
@@ -138,7 +144,9 @@ def reading_of(job: PredictionJob, model: Model) -> RowReading:
             f"{'two texts' if training['is_pair'] else 'one text'}; name as many"
         )
     parse_encodings(job.encoding)  # It fails before any file is read.
-    return RowReading(training["kind"], columns, job.unit, job.encoding)
+    return RowReading(
+        training["kind"], columns, kind.choice_columns_of(training), job.unit, job.encoding
+    )
 
 
 def read_rows(
@@ -237,7 +245,11 @@ def is_cut(model: Model, example: Example) -> bool:
     training = model.training
     if training["kind"] == SPAN or "max_seq_length" not in training:
         return False  # Windows read a context of any length.
-    words = sum(len(text.split()) for text in example.texts().values())
+    texts = example.texts().values()
+    words = sum(
+        len(text.split()) if isinstance(text, str) else max(len(part.split()) for part in text)
+        for text in texts
+    )
     return words > training["max_seq_length"] * training.get("windows", 1)
 
 

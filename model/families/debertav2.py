@@ -16,6 +16,7 @@ import numpy as np
 from beambert.model.config import BERT_SIZES, EncoderConfig, shown, sizes_of
 from beambert.model.families.family import (
     MASKED_LM,
+    MULTIPLE_CHOICE,
     SEQUENCE_CLASSIFICATION,
     Family,
     without_pooler,
@@ -189,6 +190,7 @@ class DebertaV2(Family):
     }
     task_names = {
         SEQUENCE_CLASSIFICATION: _POOLER,
+        MULTIPLE_CHOICE: _POOLER,
         **without_pooler("deberta-v2"),
     }
 

@@ -23,6 +23,7 @@ from beambert.model.config import (
 )
 from beambert.model.families.family import (
     MASKED_LM,
+    MULTIPLE_CHOICE,
     PRE_TRAINING,
     SEQUENCE_CLASSIFICATION,
     Family,
@@ -286,5 +287,6 @@ class Electra(Family):
             r"electra\.pooler\.": "classifier.",
             r"classifier\.": "classifier.out_proj.",
         },
+        MULTIPLE_CHOICE: {r"electra\.pooler\.dense\.": "sequence_summary.summary."},
         **without_pooler("electra"),
     }

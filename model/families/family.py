@@ -41,7 +41,7 @@ def generator_config(config: EncoderConfig, size: float) -> EncoderConfig:
 
 # Endings of the names of Hugging Face's classes.
 PRE_TRAINING, MASKED_LM = "ForPreTraining", "ForMaskedLM"
-SEQUENCE_CLASSIFICATION = "ForSequenceClassification"
+SEQUENCE_CLASSIFICATION, MULTIPLE_CHOICE = "ForSequenceClassification", "ForMultipleChoice"
 TOKEN_CLASSIFICATION, QUESTION_ANSWERING = "ForTokenClassification", "ForQuestionAnswering"
 ENCODER = "Model"
 

@@ -412,10 +412,14 @@ def check_names(named: Sequence[str], found: Sequence[str]) -> None:
 def length_bucket(example: Example) -> str:
     """Returns the bucket of an example's number of words.
 
-    The words of both texts of a pair, or of a question and its context, count together. `slicings`
-    counts the words of a query alone.
+    The words of both texts of a pair, or of a question and its context, count together. Among
+    several endings, the longest counts. `slicings` counts the words of a query alone.
     """
-    return _bucket(sum(len(text.split()) for text in example.texts().values()))
+    words = sum(
+        len(text.split()) if isinstance(text, str) else max(len(part.split()) for part in text)
+        for text in example.texts().values()
+    )
+    return _bucket(words)
 
 
 def _bucket(words: int) -> str:

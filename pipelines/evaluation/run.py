@@ -183,6 +183,7 @@ def read_labelled(job: EvaluationJob, labels: Sequence[str], data_dir: str) -> l
         print(str(sentence).replace(job.data_dir, data_dir))
     if any(example.truth is None for example in read.examples):
         raise InputError(f"{file}: has no labels to compare with; choose another --split")
+    task.check_choices(file, read.examples, labels)
     return list(read.examples)
 
 

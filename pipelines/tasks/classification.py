@@ -183,15 +183,9 @@ class ClassOutcomes(ArrayOutcomes):
         return {"confusion_matrix": matrix.tolist()}
 
 
-@dataclasses.dataclass(frozen=True)
-class Classification(LabelledTextTask):
-    """A task that asks for the label of a text or of a pair of texts."""
+class OneLabel(TableTask):
+    """A task that asks for one of several labels."""
 
-    kind: ClassVar[str] = "classification"
-    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.labels:ClassificationObjective"
-    metrics: tuple[str, ...] = ("accuracy",)
-
-    COLUMN_FLAGS = TABLE_FLAGS | {"labels"}
     OUTCOMES = ClassOutcomes
     WEIGHT = ("probability", "with a wrong answer that the model was surest of")
     WITHOUT_MODEL = "the commonest label of train"
@@ -257,7 +251,23 @@ class Classification(LabelledTextTask):
         index = record["prediction_index"][0]
         weight = record["probabilities"][index] if index != record["label_index"][0] else 0.0
         predicted = record["prediction"][0].decode()
-        return Mistake(text_of(example), example.label, predicted, weight)
+        written = (cls._written(example, label) for label in (example.label, predicted))
+        return Mistake(text_of(example), *written, weight)
+
+    @staticmethod
+    def _written(example: Any, label: str) -> str:
+        return label
+
+
+@dataclasses.dataclass(frozen=True)
+class Classification(LabelledTextTask, OneLabel):
+    """A task that asks for the label of a text or of a pair of texts."""
+
+    kind: ClassVar[str] = "classification"
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.labels:ClassificationObjective"
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    COLUMN_FLAGS = TABLE_FLAGS | {"labels"}
 
 
 def loss_weights(

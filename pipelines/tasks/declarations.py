@@ -10,6 +10,7 @@ import importlib.metadata
 
 from beambert.errors import InputError
 from beambert.flags import meant
+from beambert.pipelines.tasks.choice import Choice
 from beambert.pipelines.tasks.classification import Classification
 from beambert.pipelines.tasks.late_interaction import LateInteraction
 from beambert.pipelines.tasks.multi_label import MultiLabel
@@ -43,7 +44,7 @@ TASKS: dict[str, Task] = {
     task.name: task
     for task in (
         # Tasks on the user's own data.
-        *map(own_task, (Classification, MultiLabel, Regression, Tagging)),
+        *map(own_task, (Classification, MultiLabel, Regression, Choice, Tagging)),
         Tagging("word_labels", OWN_FILES, metrics=("accuracy",)),
         *map(own_task, (Embedding, Similarity, Rerank, LateInteraction, Sparse)),
         # The tasks of GLUE (Wang et al. 2019, arXiv 1804.07461, table 1), https://gluebenchmark.com/tasks.
@@ -87,6 +88,25 @@ TASKS: dict[str, Task] = {
         Classification("sst-2", labels=_YES_OR_NO, title="SST-2"),
         Regression("sts-b", text_columns=_PAIR, label_column="score", title="STS-B"),
         Classification("wnli", text_columns=_PAIR, labels=_YES_OR_NO, title="WNLI"),
+        # Choices among four endings: Zellers et al. 2018 (arXiv 1808.05326), Chen et al. 2019
+        # (arXiv 1904.04365).
+        Choice(
+            "swag",
+            {TRAIN: "train.csv", DEV: "val.csv", TEST: "test.csv"},
+            text_columns=("sent1", "sent2"),
+            choice_columns=("ending0", "ending1", "ending2", "ending3"),
+        ),
+        Choice(
+            "codah",
+            text_columns=("prompt",),
+            choice_columns=("ending0", "ending1", "ending2", "ending3"),
+            headerless_columns=(
+                "category",
+                "prompt",
+                *("ending0", "ending1", "ending2", "ending3"),
+                "label",
+            ),
+        ),
         # Named entity recognition (Tjong Kim Sang and De Meulder 2003; Derczynski et al. 2017).
         Tagging(
             "conll2003",

@@ -77,8 +77,9 @@ class TaskSettings(Settings):
         None,
         parse=split_names,
         metavar="A,B,…",
-        help="for embedding, late_interaction and sparse: columns of hard negatives (default: all "
-        "that begin with negative)",
+        help="for --task=choice: columns of the endings (default: all that begin with choice); for "
+        "embedding, late_interaction and sparse: columns of hard negatives (default: all that "
+        "begin with negative)",
     )
     labels: tuple[str, ...] | None = setting(
         None,

@@ -74,7 +74,7 @@ def check_signature(model: Model, outputs: Sequence[str], inputs: Iterable[str])
     signature = graph.signature_def["serving_default"]
     if model.vocabulary and set(inputs) != set(ID_INPUTS):
         is_pair = {"text_b"} if model.training["is_pair"] else set()
-        if is_pair != set(inputs) & {"text_b"}:
+        if "choices" not in inputs and is_pair != set(inputs) & {"text_b"}:
             raise InputError(
                 f"--model={model.path}: takes {'two texts' if is_pair else 'one text'} but the "
                 f"task gives {' and '.join(sorted(inputs))}; name a model that was fine-tuned on "

@@ -138,7 +138,7 @@ class Span(Task):
         return DEFAULT_SPAN_LENGTH
 
     @staticmethod
-    def unlabelled(texts: Sequence[str]) -> Question:
+    def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> Question:
         """Returns a question on a context."""
         return Question("", texts[0], texts[1], (), False)
 
@@ -194,7 +194,7 @@ class Span(Task):
     ) -> tuple[dict[str, float], dict[str, str]]:
         """Returns the metrics of SQuAD's official scorer and its input files by name."""
         found = predictions_of(examples, records, self.allows_no_answer)
-        scores = score(examples, found.answers, self.allows_no_answer)
+        scores = score(examples, found.answers, self.allows_no_answer, found.null_odds or None)
         return scores.metrics, found.files()
 
     def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:

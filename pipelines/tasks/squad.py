@@ -274,6 +274,7 @@ def score(
     questions: Sequence[Question],
     predictions: Mapping[str, str],
     allows_no_answer: bool,
+    null_odds: Mapping[str, float] | None = None,
 ) -> Scores:
     """Scores answers by the rules of v2.0 if questions may have no answer, else by those of v1.1.
 
@@ -284,10 +285,14 @@ def score(
       predictions: id of each question -> its answer. For v2.0, the null odds have already decided
         which answers are "".
       allows_no_answer: whether questions may have no answer, see `Task`.
+      null_odds: id of each question -> its null odds (v2.0). They serve only to find the best
+        thresholds, while the official scorer also replaces answers by "" according to them.
 
     Returns:
       Scores with the metrics `exact_match` and `f1` of v1.1; of v2.0 `exact`, `f1`, `total`, with
-      `HasAns_…` for the questions with answers and `NoAns_…` for the others.
+      `HasAns_…` for the questions with answers and `NoAns_…` for the others. With null odds there
+      are also `best_exact` and `best_f1`, the best scores that a threshold on the odds gives, and
+      these thresholds, `best_exact_thresh` and `best_f1_thresh`.
     """
     has_answer = np.array([bool(question.answers) for question in questions])
     exact, f1 = np.zeros(len(questions)), np.zeros(len(questions))
@@ -310,6 +315,15 @@ def score(
     for prefix, mask in (("HasAns_", has_answer), ("NoAns_", ~has_answer)):
         if mask.any():
             metrics |= _means(prefix, exact[mask], f1[mask])
+    if null_odds is not None:
+        is_given = np.array([predictions[question.id] != "" for question in questions])
+        odds = np.array([null_odds[question.id] for question in questions])
+        # Questions with equal odds stay in the order of the null odds file.
+        places = {identifier: place for place, identifier in enumerate(null_odds)}
+        order = np.lexsort(([places[question.id] for question in questions], odds))
+        for name, raw in (("exact", exact), ("f1", f1)):
+            gains = np.where(has_answer, raw, -1.0 * is_given)[order]
+            metrics |= _best_threshold(name, gains, odds[order], np.count_nonzero(~has_answer))
     return Scores(exact, f1, metrics)
 
 
@@ -318,4 +332,24 @@ def _means(prefix: str, exact: np.ndarray, f1: np.ndarray) -> dict[str, float]:
         f"{prefix}exact": 100 * exact.mean(),
         f"{prefix}f1": 100 * f1.mean(),
         f"{prefix}total": len(exact),
+    }
+
+
+def _best_threshold(
+    name: str, gains: np.ndarray, odds: np.ndarray, impossible: int
+) -> dict[str, float]:
+    """Returns the best mean that a threshold on the odds gives, and the least such threshold.
+
+    Args:
+      name: name of the score.
+      gains: float64 [questions], in the order of the odds: how much the sum of the scores grows if
+        the question gets its prediction instead of "".
+      odds: float64 [questions], ascending null odds.
+      impossible: number of questions for which "" is right.
+    """
+    sums = np.cumsum([impossible, *gains])
+    best = int(sums.argmax())
+    return {
+        f"best_{name}": 100 * sums[best] / len(gains),
+        f"best_{name}_thresh": odds[best - 1] if best else 0.0,
     }

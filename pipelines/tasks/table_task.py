@@ -100,17 +100,17 @@ class TableTask(Task):
             return row
         try:
             texts = [tables.filled(path, line, row, name) for name in self._text_columns(row)]
-            more = self._negative_columns(row)
-            negatives = tuple(tables.filled(path, line, row, name) for name in more)
+            choices = self._choice_columns(path, line, row)
+            endings = tuple(tables.filled(path, line, row, name) for name in choices)
             label = None
             if self.label_column in row or (is_labelled and self._needs_label(row)):
-                label = self._label(path, line, row, labels)
+                label = self._label(path, line, row, endings or labels)
         except BadRow as error:
             return error
-        used = {*self.text_columns, *more, self.label_column}
+        used = {*self.text_columns, *choices, self.label_column}
         others = {name: field for name, field in row.items() if name not in used}
         text_b = texts[1] if len(texts) > 1 else None
-        return self._make(negatives, text=texts[0], text_b=text_b, label=label, columns=others)
+        return self._make(endings, text=texts[0], text_b=text_b, label=label, columns=others)
 
     def _needs_label(self, row: dict[str, str]) -> bool:
         """Returns whether a row of a file with labels must have one."""
@@ -121,9 +121,20 @@ class TableTask(Task):
             return self.text_columns[:1]
         return self.text_columns
 
-    def _negative_columns(self, row: dict[str, str]) -> tuple[str, ...]:
-        """Returns the columns of a row that hold hard negatives."""
+    def _choice_columns(
+        self, path: pathlib.Path, line: int, row: dict[str, str]
+    ) -> tuple[str, ...]:
         return ()
+
+    def _columns_of_choices(self, row: dict[str, str]) -> tuple[str, ...]:
+        """Returns the columns of a row that `choice_columns` names; "ending*" names several."""
+        names: list[str] = []
+        for column in self.choice_columns:
+            if column.endswith("*"):
+                names += [name for name in row if name.startswith(column[:-1])]
+            else:
+                names.append(column)
+        return tuple(names)
 
     def _label(
         self,
@@ -155,7 +166,7 @@ class TableTask(Task):
         if possible is not None and label not in possible:
             raise tables.unknown_label(path, line, label, possible)
 
-    def _make(self, negatives: tuple[str, ...], **fields: Any) -> Any:
+    def _make(self, endings: tuple[str, ...], **fields: Any) -> Any:
         return TextExample(**fields)
 
     def check_file(self, path: pathlib.Path, examples: Sequence[Any]) -> None:
@@ -186,12 +197,18 @@ class TableTask(Task):
         cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
     ) -> TaskFeatures:
         """See `Task.features`."""
-        columns = list(zip(*(example.sides for example in examples), strict=True))
+        texts, others, choices = cls._columns(examples)
+        columns = [texts] if others[0] is None else [texts, others]
         targets = {}
         if examples[0].truth is not None:
             found = cls._targets([example.truth for example in examples], labels)
             targets = {"label_ids": np.array(found, cls.TARGET_TYPE)}
-        return TaskFeatures(*tokens_of(text_features, columns), targets, {})
+        return TaskFeatures(*tokens_of(text_features, columns), targets, {}, choices)
+
+    @staticmethod
+    def _columns(examples: Sequence[Any]) -> tuple[list[str], list[str | None], int]:
+        """Returns the first and second texts of all sequences, and the sequences per example."""
+        return [example.text for example in examples], [e.text_b for e in examples], 1
 
     @staticmethod
     def _targets(written: Sequence[str], labels: Sequence[str]) -> list[float]:
@@ -199,7 +216,7 @@ class TableTask(Task):
         return [index[label] for label in written]
 
     @staticmethod
-    def unlabelled(texts: Sequence[str]) -> TextExample:
+    def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> TextExample:
         """Returns a text or a pair."""
         return TextExample(texts[0], texts[1] if len(texts) > 1 else None, None, {})
 

@@ -413,7 +413,7 @@ class Tagging(Task):
         return ["text"]
 
     @staticmethod
-    def unlabelled(texts: Sequence[str]) -> TaggedExample:
+    def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> TaggedExample:
         """Returns the words of a text."""
         return TaggedExample(tuple(texts[0].split()), None)
 

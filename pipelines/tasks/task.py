@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from beambert.pipelines.tasks.texts import TextFeatures
 
 # Names of kinds that commands name.
-TAGGING, SPAN = "tagging", "span"
+CHOICE, TAGGING, SPAN = "choice", "tagging", "span"
 EMBEDDING, SIMILARITY, RERANK = "embedding", "similarity", "rerank"
 LATE_INTERACTION, SPARSE = "late_interaction", "sparse"
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -48,7 +48,7 @@ class TaskFeatures:
       targets: name -> array with a row for each example (`label_ids`, `start_positions`,
         `end_positions`).
       token_targets: name -> array with a row for each token (`label_ids` of a tagging task).
-      choices: number of sequences of an example; 1 except for vectors of several texts.
+      choices: number of sequences of an example; 1 except for a choice.
     """
 
     input_ids: np.ndarray
@@ -239,7 +239,7 @@ class Row:
     @property
     def characters(self) -> int:
         """The number of characters in the example."""
-        return sum(map(len, self.example.texts().values()))
+        return sum(len(part) for value in self.example.texts().values() for part in value)
 
 
 def encode_record(record: Record) -> bytes:
@@ -273,11 +273,12 @@ class Task(abc.ABC):
       name: name of the task, the value of `--task=`.
       files: split -> file name, or the names that the file may have. A name without an ending
         stands for that name with any ending of the kind.
-      text_columns: column of the text and, for a pair, that of the second text.
-      label_column: column of the label.
+      text_columns: column of the text and, for a pair, that of the second text. In a choice the
+        second column holds the words that every ending begins with.
+      label_column: column of the label; in a choice it holds the index of the right ending.
       labels: labels in index order, or None to take those of the train split, sorted.
-      choice_columns: columns of hard negatives; a name that ends in `*` stands for all columns
-        with this prefix.
+      choice_columns: columns of the endings; a name that ends in `*` stands for all columns with
+        this prefix.
       text_b_is_optional: whether files may lack the second text column.
       headerless_columns: names of the columns of train and dev if those files have no header
         line; the test file always has one.
@@ -392,6 +393,15 @@ class Task(abc.ABC):
           InputError: it does not; the message names the file.
         """
 
+    def check_choices(  # noqa: B027
+        self, path: pathlib.Path, examples: Sequence[Any], labels: Sequence[str]
+    ) -> None:
+        """Refuses examples whose endings are not as many as the labels of a model.
+
+        Raises:
+          InputError: they are not; the message names the file and `--model`.
+        """
+
     def find_labels(self, path: pathlib.Path, train: Sequence[Any]) -> tuple[str, ...]:
         """Returns the labels in index order, taken from the examples of train if none are declared.
 
@@ -460,6 +470,11 @@ class Task(abc.ABC):
         """Returns the text columns that a model was trained on, from its training.json."""
         return training["columns"]["text_columns"][: 1 + training["is_pair"]]
 
+    @staticmethod
+    def choice_columns_of(training: Mapping[str, Any]) -> list[str]:
+        """Returns the columns of the endings; empty for kinds without endings."""
+        return []
+
     def is_pair(self, example: Any) -> bool:
         """Whether a model of the task takes two texts, as an example of it has."""
         return example.text_b is not None
@@ -495,8 +510,8 @@ class Task(abc.ABC):
 
     @staticmethod
     @abc.abstractmethod
-    def unlabelled(texts: Sequence[str]) -> Any:
-        """Returns the example of one or two texts."""
+    def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> Any:
+        """Returns the example of one or two texts and, for a choice, their endings."""
 
     @staticmethod
     @abc.abstractmethod
@@ -572,7 +587,7 @@ class Task(abc.ABC):
         return [cls.mistake(*both) for both in zip(records, examples, strict=True)]
 
 
-# The texts of an example by the names of a SavedModel's inputs.
-Texts = dict[str, str]
+# The texts of an example by the names of a SavedModel's inputs; a choice's endings are a tuple.
+Texts = dict[str, str | tuple[str, ...]]
 # A dataclass of the kind, which has `truth`, `columns` and `texts()`.
 Example = Any

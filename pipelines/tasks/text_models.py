@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import FIRST_PIECES, SPAN, TAGGING
+from beambert.pipelines.tasks.task import CHOICE, FIRST_PIECES, SPAN, TAGGING
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.windows import (
     CERTAIN,
@@ -58,6 +58,7 @@ class TextModel:
         self._allows_no_answer = allows_no_answer
         lower = training["do_lower_case"]
         functions: dict[str, Callable[..., Tensors]] = {
+            CHOICE: self._choose,
             TAGGING: self._tag,
             SPAN: self._answer,
         }
@@ -79,6 +80,17 @@ class TextModel:
     def _tag(self, text: tf.Tensor) -> Tensors:
         features, first_pieces = self._text_features.of_words(_strings(text))
         return self._call({**features, FIRST_PIECES: first_pieces})
+
+    def _choose(
+        self, text: tf.Tensor, choices: tf.Tensor, text_b: tf.Tensor | None = None
+    ) -> Tensors:
+        if text_b is not None:  # It is the beginning of every ending.
+            choices = text_b[:, None] + " " + choices
+        count = choices.shape[1]
+        first, endings = tf.repeat(text, count), tf.reshape(choices, [-1])
+        features = self._text_features(_strings(first), _strings(endings))
+        shape = [-1, count, self._length]
+        return self._call({name: feature.reshape(shape) for name, feature in features.items()})
 
     def _answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         texts = zip(question.numpy(), context.numpy(), strict=True)

@@ -162,8 +162,8 @@ class VectorTask(TableTask):
     LEARNING_FLAGS = _VECTOR_FLAGS
     OUTPUTS = ("embedding",)
 
-    def _make(self, negatives: tuple[str, ...], **fields: Any) -> VectorExample:
-        return VectorExample(negatives=negatives, **fields)
+    def _make(self, endings: tuple[str, ...], **fields: Any) -> VectorExample:
+        return VectorExample(negatives=endings, **fields)
 
     def check_split(
         self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
@@ -271,14 +271,10 @@ class RetrievalTask(VectorTask):
         text_ids = text_ids_of(examples)
         return RankingOutcomes.of_ranking(text_ids, [commonest(text_ids)] * len(examples))
 
-    def _negative_columns(self, row: dict[str, str]) -> tuple[str, ...]:
-        names: list[str] = []
-        for given in self.choice_columns:
-            if given.endswith("*"):
-                names += [name for name in row if name.startswith(given[:-1])]
-            else:
-                names.append(given)
-        return tuple(names)
+    def _choice_columns(
+        self, path: pathlib.Path, line: int, row: dict[str, str]
+    ) -> tuple[str, ...]:
+        return self._columns_of_choices(row)
 
     def _label(
         self,

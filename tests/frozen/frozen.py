@@ -507,6 +507,7 @@ SCORED = table("text text_b label", lambda g: [*texts(g, 2), f"{g.random():.3f}"
 MANY_LABELS = table("text label", lambda g: [*texts(g, 1), ",".join(g.sample(SIGNS, 2))])
 NEIGHBOURS = table("text text_b", lambda g: texts(g, 2))
 PAIRS = table("text text_b label", lambda g: [*texts(g, 2), g.choice(SIGNS)])
+CHOICES = table("text choice_0 choice_1 choice_2 label", lambda g: [*texts(g, 4), g.choice("012")])
 COLA = table("", lambda g: ["x", g.choice("01"), "", *texts(g, 1)])
 # Name of a model -> its task, the task's files and flags.
 TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
@@ -519,6 +520,7 @@ TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "pairs": ("classification", PAIRS, []),
     "multi_label": ("multi_label", MANY_LABELS, []),
     "regression": ("regression", SCORED, ["--freeze_encoder"]),
+    "choice": ("choice", CHOICES, []),
     "tagging": ("tagging", tagged("O B-x I-x B-y"), []),
     "word_labels": ("word_labels", tagged("O B-x I-x"), []),
     "embedding": ("embedding", table("text text_b negative", lambda g: texts(g, 3)), []),

@@ -46,6 +46,18 @@ class Regressor(tf.Module):
         return {"score": tf.cast(tf.strings.length(text), tf.float32) / 10}
 
 
+class Chooser(tf.Module):
+    """Prefers long endings."""
+
+    @tf.function(autograph=False)
+    def __call__(self, text, choices):
+        probabilities = tf.nn.softmax(tf.cast(tf.strings.length(choices), tf.float32), axis=1)
+        return {
+            "label": tf.strings.as_string(tf.argmax(probabilities, axis=1)),
+            "probabilities": probabilities,
+        }
+
+
 class Tagger(tf.Module):
     """Takes every word with a capital for a person of its own."""
 
@@ -84,6 +96,8 @@ def save(folder, labels=LABELS, pairs=False):
 def save_model(model, folder, labels=(), **specs):
     """Exports a model and writes its labels; returns the folder."""
     specs = specs or {"text": _TEXT}
+    if isinstance(model, Chooser):
+        specs["choices"] = tf.TensorSpec([None, None], tf.string, name="choices")
     signature = model.__call__.get_concrete_function(**specs)
     signatures = {"serving_default": signature}
     tf.saved_model.save(model, str(folder / "saved_model"), signatures=signatures)

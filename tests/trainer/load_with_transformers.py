@@ -24,6 +24,8 @@ def logits_of(model: torch.nn.Module, arrays: dict, has_segments: bool) -> np.nd
     inputs = {"input_ids": ids, "attention_mask": mask}
     inputs |= {"token_type_ids": segments} if has_segments else {}
     name = type(model).__name__
+    if name.endswith("MultipleChoice"):
+        inputs = {key: value[None] for key, value in inputs.items()}
     with torch.no_grad():
         outputs = model(**inputs)
     if name.endswith("QuestionAnswering"):
@@ -36,7 +38,8 @@ def read_two_texts(path: pathlib.Path, model: torch.nn.Module) -> None:
     """Fails if the tokenizer gives the model an input that it has not, or an id out of range."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     inputs = tokenizer("a text", "another", truncation=True, return_tensors="pt")
-    model(**inputs)
+    is_choice = type(model).__name__.endswith("MultipleChoice")
+    model(**{key: value[None] if is_choice else value for key, value in inputs.items()})
 
 
 def main() -> None:

@@ -110,6 +110,7 @@ VARIANTS = [
 ]
 TASKS = {
     "SequenceClassification": {"num_labels": LABELS, "problem_type": "single_label_classification"},
+    "MultipleChoice": {},
     "TokenClassification": {"num_labels": LABELS},
     "QuestionAnswering": {"num_labels": 2},
 }
@@ -233,7 +234,10 @@ def task_arrays(name: str, model: torch.nn.Module, inputs: dict) -> dict[str, np
         of = make(f"{prefix}For{task}", model.config.to_diff_dict() | settings)
         theirs = {k: v for k, v in model.state_dict().items() if k.startswith(f"{base}.")}
         of.load_state_dict(theirs, strict=False)
-        outputs = of(**inputs)
+        given = inputs
+        if task == "MultipleChoice":
+            given = {key: value[None] for key, value in inputs.items()}
+        outputs = of(**given)
         if task == "QuestionAnswering":
             logits = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
         else:

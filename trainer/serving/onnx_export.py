@@ -34,10 +34,10 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
 
     The graph takes `input_ids`, `input_mask` and `segment_ids`, int32 [n, L], where L is the length
     that the model was trained on. A fine-tuned model returns `logits`, float32: [n, labels], for a
-    tagging [n, L, labels], for a span [n, L, 2]. An embedding or a similarity returns
-    `embedding`, float32 [n, H], and an encoder `sequence_output`, float32 [n, L, H]. Late
-    interaction returns `embeddings`, float32 [n, L, D]; its caller frames queries and documents,
-    see `InteractionFeatures`.
+    tagging [n, L, labels], for a span [n, L, 2]; for a choice [n, 1], a row for each ending. An
+    embedding or a similarity returns `embedding`, float32 [n, H], and an encoder
+    `sequence_output`, float32 [n, L, H]. Late interaction returns `embeddings`, float32 [n, L, D];
+    its caller frames queries and documents, see `InteractionFeatures`.
 
     Args:
       model_dir: folder of an encoder or a fine-tuned model.

@@ -67,6 +67,8 @@ def save_task_model(
     * Late interaction returns `score`, float32 [n]. Its signatures `queries` and `documents` take
       `text` and return `embeddings`, float32 [n, L, D], one for each token; the second one also
       returns `counts`, int32 [n, L], 1 for the tokens that count in the score.
+    * Choice also takes `choices`, string [n, N]. It returns `label`, string [n], and
+      `probabilities`, float32 [n, N].
     * Tagging takes words separated by single spaces. It returns `tags`, string [n, most words],
       with empty tags behind the last word of a text.
     * Span takes `input_ids`, `input_mask` and `segment_ids` of windows, int32 [n, L], and returns
@@ -74,8 +76,8 @@ def save_task_model(
       them.
 
     With the tokenizer of a tokenizer.json, a model takes `input_ids`, `input_mask` and
-    `segment_ids` in the place of texts, int32 [n, L]. Tagging also takes `first_pieces`, int32
-    [n, most words], as `TextFeatures.of_words` returns them.
+    `segment_ids` in the place of texts, int32 [n, L], and for a choice [n, N, L]. Tagging also
+    takes `first_pieces`, int32 [n, most words], as `TextFeatures.of_words` returns them.
 
     Args:
       model: fine-tuned model.

@@ -76,9 +76,10 @@ _MEANINGS = {
     "end_logits": "float32 [n, L], the logit of each token being the last of the answer",
     "text": "string [n], the texts",
     "text_b": "string [n], the second text of each pair",
-    "label": "string [n], the likeliest label",
+    "choices": "string [n, N], the endings of each text",
+    "label": "string [n], the likeliest label, or the index of the likeliest ending",
     "labels": 'string [n, most labels of a text], the labels that apply, then ""',
-    "probabilities": "float32 [n, labels], the probability of each label",
+    "probabilities": "float32 [n, labels], the probability of each label or ending",
     "score": "float32 [n], the number",
     "embedding": "float32 [n, H], the embedding of each text, of length 1",
     "tags": 'string [n, most words], the tag of each word, then ""',
@@ -96,6 +97,7 @@ _EXAMPLES = {
     "first_pieces": "[[1]]",
     "text": '["A text of your own"]',
     "text_b": '["Another text"]',
+    "choices": '[["one ending", "another ending"]]',
 }
 # File of a tokenizer -> the expression that reads it.
 _TOKENIZERS = {

@@ -82,7 +82,7 @@ class TaskData:
 
     @property
     def sequences(self) -> int:
-        """Number of sequences of an example."""
+        """Number of sequences of an example: that of its endings, or else 1."""
         return self.task.sequences(self.examples[TRAIN][0])
 
     def check_job(self, job: Any, config: EncoderConfig, vocabulary: Vocabulary) -> None:
@@ -181,7 +181,7 @@ def objective_of_kind(kind: str) -> "type[TaskObjective]":
 class TaskObjective(Objective):
     """The Keras half of a kind: its model, the losses and metrics, and the answers of its graph.
 
-    `input_ids`, `input_mask` and `segment_ids` are int32 [B, L]; [B, N, L] for N texts.
+    `input_ids`, `input_mask` and `segment_ids` are int32 [B, L]; [B, N, L] for N choices.
     """
 
     # What reads and scores the examples.

@@ -21,10 +21,10 @@ TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")
 _TEXTS_AT_A_TIME = 8
 
 
-def traced(function: Callable[..., dict[str, tf.Tensor]], *texts: Any) -> Any:
+def traced(function: Callable[..., dict[str, tf.Tensor]], *texts: Any, **choices: Any) -> Any:
     """Returns a function as a graph for inputs of some types."""
     # AutoGraph is not needed, because no Python condition depends on a tensor.
-    return tf.function(function, autograph=False).get_concrete_function(*texts)
+    return tf.function(function, autograph=False).get_concrete_function(*texts, **choices)
 
 
 class GraphTexts(tf.Module):

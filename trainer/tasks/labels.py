@@ -1,13 +1,16 @@
-"""Classification, with one label or several, regression and reranking."""
+"""Classification, with one label or several, choice, regression and reranking."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import keras
 from keras import ops
 
 from beambert.model.classifier import BertClassifier, Head
 from beambert.model.config import EncoderConfig
+from beambert.model.families.family import MULTIPLE_CHOICE
 from beambert.pipelines.tasks.multi_label import THRESHOLD
+from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.trainer.loop.objectives import (
     Features,
     Sums,
@@ -16,9 +19,11 @@ from beambert.trainer.loop.objectives import (
     example_weights,
     is_correct,
 )
-from beambert.trainer.tasks.base import TaskObjective
+from beambert.trainer.tasks.base import TaskData, TaskObjective
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from beambert.trainer.tasks.graph import TaskGraph
 
 
@@ -106,6 +111,67 @@ class MultiLabelObjective(ClassificationObjective):
         names = tf.broadcast_to(graph.labels, tf.shape(probabilities))
         applying = tf.ragged.boolean_mask(names, probabilities > THRESHOLD)
         return {"labels": applying.to_tensor(""), "probabilities": probabilities}
+
+
+class ChoiceData(TaskData):
+    """Texts with several endings, one of which is right."""
+
+    HAS_SEGMENTS = True
+
+
+class ChoiceObjective(ClassificationObjective):
+    """Softmax over the scores of an example's choices (Devlin et al. 2019, section 4.4)."""
+
+    DATA = ChoiceData
+    HUGGING_FACE_CLASS = MULTIPLE_CHOICE
+    HUGGING_FACE_CONFIG = {}
+    NAMES_LABELS = False
+    HUB_TASK = "multiple-choice"
+
+    @staticmethod
+    def model(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+        """Returns a classifier with one logit, the score of an ending."""
+        return BertClassifier(config, 1, seed, head)
+
+    def logits(self, model: keras.Model, features: Features, dropout_seed: Tensor | None) -> Tensor:
+        """Returns the logits of the choices, float32 [B, N]."""
+        _, choices, length = features["input_ids"].shape
+        flat = {name: ops.reshape(features[name], [-1, length]) for name in ID_INPUTS}
+        return ops.reshape(model(flat, dropout_seed=dropout_seed), [-1, choices])
+
+    @classmethod
+    def signatures(cls, graph: "TaskGraph") -> dict[str, Any]:
+        """Returns a function of texts and `choices`, or of ids."""
+        import tensorflow as tf
+
+        from beambert.trainer.tasks.graph import traced
+
+        def choose(*texts: Tensor, choices: Tensor) -> dict[str, Tensor]:
+            if len(texts) > 1:  # text_b begins every ending, as in `ChoiceExample.endings`
+                choices = texts[1][:, None] + " " + choices
+            count = tf.shape(choices)[1]
+            first = tf.repeat(texts[0], count)
+            logits = graph.model(graph.text_features(first, tf.reshape(choices, [-1])))
+            return likeliest(graph, tf.reshape(logits, [-1, count]))
+
+        def choose_ids(*ids: Tensor) -> dict[str, Tensor]:
+            count, length = tf.shape(ids[0])[1], graph.text_features.longest
+            features = graph.text_features(*(tf.reshape(each, [-1, length]) for each in ids))
+            return likeliest(graph, tf.reshape(graph.model(features), [-1, count]))
+
+        if graph.takes_ids:
+            return {"serving_default": traced(choose_ids, *graph.inputs)}
+        choices: Mapping[str, Any] = {
+            "choices": tf.TensorSpec([None, None], tf.string, name="choices")
+        }
+        return {"serving_default": traced(choose, *graph.inputs, **choices)}
+
+    @classmethod
+    def id_specs(cls, longest: int) -> "list[tf.TensorSpec]":
+        """Returns the inputs of a graph that takes ids, with a row for each ending."""
+        import tensorflow as tf
+
+        return [tf.TensorSpec([None, None, longest], tf.int32, name=name) for name in ID_INPUTS]
 
 
 class RegressionObjective(TaskObjective):

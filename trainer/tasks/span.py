@@ -80,14 +80,16 @@ class SpanData(TaskData):
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the metrics of dev as shares, and those of the official scorer in per cent."""
         predictions = self._decode(outputs)
-        return self._scores(predictions.answers)
+        return self._scores(predictions.answers, predictions.null_odds or None)
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for giving no answer to any question."""
         return self._scores({question.id: "" for question in self.examples[DEV]})
 
-    def _scores(self, answers: Mapping[str, str]) -> dict[str, float]:
-        found = score(self.examples[DEV], answers, self.task.allows_no_answer)
+    def _scores(
+        self, answers: Mapping[str, str], null_odds: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
+        found = score(self.examples[DEV], answers, self.task.allows_no_answer, null_odds)
         metrics = {"squad_f1": found.f1.mean(), "exact_match": found.exact.mean()}
         metrics |= {f"official_{name}": value for name, value in found.metrics.items()}
         return {name: float(value) for name, value in metrics.items()}

@@ -3,6 +3,7 @@
 import pytest
 
 from beambert.pipelines.evaluation import measures as slices
+from beambert.pipelines.tasks.choice import ChoiceExample
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.table_task import TextExample
 from beambert.pipelines.tasks.tagging import TaggedExample
@@ -13,11 +14,13 @@ from beambert.pipelines.tasks.tagging import TaggedExample
     [(1, "1-8"), (8, "1-8"), (9, "9-16"), (32, "17-32"), (256, "129-256"), (257, "257+")],
 )
 def test_length_buckets(words, bucket):
-    """Bounds are inclusive; a pair counts both texts."""
+    """Bounds are inclusive; a pair counts both texts, a choice its longest ending."""
     assert slices.length_bucket(TextExample("w " * words, None, None, {})) == bucket
     pair = TextExample("w", "w " * (words - 1), None, {})
     assert slices.length_bucket(pair) == bucket
     assert slices.length_bucket(TaggedExample(("w",) * words, None)) == bucket
+    choice = ChoiceExample("", None, None, {}, ("w", "w " * words))
+    assert slices.length_bucket(choice) == bucket
     question = Question("id", "w", "w " * (words - 1), (), True)
     assert slices.length_bucket(question) == bucket
 

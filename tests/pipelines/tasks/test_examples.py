@@ -9,6 +9,7 @@ import pytest
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks import declarations
+from beambert.pipelines.tasks.choice import ChoiceExample
 from beambert.pipelines.tasks.reading import read_file
 from beambert.pipelines.tasks.table_task import TextExample
 from beambert.pipelines.tasks.tagging import TaggedExample
@@ -157,6 +158,19 @@ def test_a_missing_column_is_no_bad_row(tmp_path):
     folder = write(tmp_path, "dev.tsv", "words\tlabel\na\tx\n")
     with refused("line 2: has no column 'text' (it has words, label)"):
         read_file(declarations.TASKS["classification"], folder, "dev", skip_bad_rows=True)
+
+
+def test_choices_are_the_columns_that_begin_so(tmp_path):
+    folder = write(tmp_path, "dev.csv", "text,text_b,choice_a,choice_b,label,id\nI,am,x,y,1,7\n")
+    (found,) = read_examples(declarations.TASKS["choice"], folder, "dev")
+    assert found == ChoiceExample("I", "am", "1", {"id": "7"}, ("x", "y"))
+    assert found.endings == ("am x", "am y")
+    write(tmp_path, "dev.csv", "text,choice_a,choice_b,label\nI,x,y,2\n")
+    with refused("has the label '2', which is none of its 2 endings, counted from 0"):
+        read_examples(declarations.TASKS["choice"], folder, "dev")
+    write(tmp_path, "dev.csv", "text,choice_a,label\nI,x,0\n")
+    with refused("has no two columns choice*"):
+        read_examples(declarations.TASKS["choice"], folder, "dev")
 
 
 def test_columns_of_words_and_tags(tmp_path):

@@ -35,8 +35,9 @@ def rows_of(kind: str, is_pair: bool) -> str:
     """A table whose rows have one to more tokens than a model reads."""
     random, lines = np.random.default_rng(1), []
     names = ["text", *(["text_b"] if is_pair else [])]
+    names += ["choice_0", "choice_1", "choice_2"] if kind == "choice" else []
     labels = {"multi_label": ("a", "b", "a|b", ""), "regression": ("0.5", "2", "3")}
-    labels |= {"rerank": ("0", "1")}
+    labels |= {"choice": ("0", "1", "2"), "rerank": ("0", "1")}
     for number in range(24):
         given = labels.get(kind, ("a", "b", "c"))
         lines.append(
@@ -66,6 +67,7 @@ CASES = [
     ("multi_label", {"label_separator": "|"}, False, "pieces"),
     ("regression", {}, True, "bytes"),
     ("rerank", {}, True, "pieces"),
+    ("choice", {}, True, "bytes"),
     ("tagging", {}, False, "pieces"),
     ("tagging", {}, False, "bytes"),
 ]

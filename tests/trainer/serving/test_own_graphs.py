@@ -11,6 +11,7 @@ from beambert.model.classifier import Head
 from beambert.model.config import ACTIVATIONS, BertConfig
 from beambert.model.families.table import FAMILIES
 from beambert.pipelines.tasks.task import (
+    CHOICE,
     EMBEDDING,
     LATE_INTERACTION,
     SPAN,
@@ -26,6 +27,7 @@ CASES = [
     *[("classification", {"act": act}) for act in ACTIVATIONS],
     ("classification", {"is_pair": True, "freeze": True, "lower": False}),
     ("multi_label", {"windows": 3, "dtype": "mixed_bfloat16"}),
+    (CHOICE, {"is_pair": True}),
     (EMBEDDING, {"dtype": "mixed_bfloat16"}),
     (LATE_INTERACTION, {"is_pair": True}),
     (TAGGING, {"dtype": "mixed_bfloat16"}),

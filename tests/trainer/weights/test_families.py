@@ -21,7 +21,7 @@ from beambert.model.objectives import BERT, MLM, RTD, SOP
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer
 from beambert.model.shapes import variable_shapes
-from beambert.pipelines.tasks.task import SPAN, TAGGING
+from beambert.pipelines.tasks.task import CHOICE, SPAN, TAGGING
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_model
@@ -202,6 +202,7 @@ def test_in_and_out_is_the_same_to_the_bit(name, tmp_path):
 
 KINDS = {
     "classification": "SequenceClassification",
+    CHOICE: "MultipleChoice",
     TAGGING: "TokenClassification",
     SPAN: "QuestionAnswering",
 }

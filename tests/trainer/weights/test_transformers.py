@@ -18,7 +18,7 @@ from support.golden_arrays import features_of
 
 from beambert.folders import finish_output
 from beambert.model.families.table import FAMILIES
-from beambert.pipelines.tasks.task import SPAN, TAGGING
+from beambert.pipelines.tasks.task import CHOICE, SPAN, TAGGING
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_model, build_pretrainer
@@ -45,7 +45,7 @@ def cases(config):
         if objective != "rtd":
             training = {"kind": "pretraining", "objective": objective}
             yield objective, training, random_weights(build_pretrainer(training, config))
-    for kind in ("classification", TAGGING, SPAN):
+    for kind in ("classification", CHOICE, TAGGING, SPAN):
         model = random_weights(build_model(kind, config, len(LABELS), 1))
         yield kind, {"kind": kind, "labels": LABELS}, model
 
