@@ -54,7 +54,6 @@ def test_regression(tmp_path):
         "4.5 to 4.5": 1,
     }
     assert metrics["thresholds"][0]["reason"].startswith("Pearson 0.9")
-    assert "Calibration" not in page
     # The text of 31 letters is furthest from its label, by 1.1.
     first = page[page.index("Worst errors") :].split("<td")[1]
     assert f">{'x' * 31}<" in first
