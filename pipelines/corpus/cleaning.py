@@ -326,7 +326,7 @@ def join_lines(text: str, counts: Counter[str], is_wrapped: bool = False) -> str
     lines = list(dropwhile(operator.not_, map(str.rstrip, text.rstrip().split("\n"))))
     if not (is_wrapped or any(a and b for a, b in pairwise(lines))):
         single = "\n".join(lines).replace("\n\n", "\n").split("\n")
-        if wrapped_width(single) >= _LEAST_WIDTH:
+        if wrapped_width(single) >= (_LEAST_WIDTH if text[:1].islower() else _LEAST_WIDTH_LOWER):
             lines = single  # The lines are double-spaced.
     width = 0.0 if is_wrapped else wrapped_width(lines)
     if not (is_wrapped or width):

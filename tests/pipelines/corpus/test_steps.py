@@ -483,6 +483,14 @@ def test_quoted_lines_of_mail(text, cleaned, count):
     assert (found, counts["quotation_mark"]) == (cleaned, count)
 
 
+def test_double_spaced_lines_of_forty_columns_are_joined():
+    paragraph = (
+        "The spring of the year was remarkable, throughout the western counties, for drought; I do "
+        "not know how it may be in the east of England, but here no rain had come for a month."
+    )
+    assert clean_text("\n\n".join(textwrap.wrap(paragraph, 40)))[0] == paragraph
+
+
 @pytest.mark.parametrize(
     ("text", "cleaned"),
     [
