@@ -60,15 +60,15 @@ class TestSameBytes:
         """A hundred parts, batches of a document or two, and several spills a bundle."""
         from beambert.pipelines.corpus import reading
         from beambert.pipelines.corpus import transforms as corpus_transforms
-        from beambert.pipelines.pretraining import shuffle
+        from beambert.pipelines.pretraining import layout
 
         monkeypatch.setattr("beambert.pipelines.corpus.base.PART_BYTES", 300)
         monkeypatch.setattr("beambert.pipelines.pretraining.tokenizing.BATCH_CHARACTERS", 400)
-        monkeypatch.setitem(shuffle.TOKENS_AT_A_TIME, shuffle.FILES, 200)
+        monkeypatch.setitem(layout.TOKENS_AT_A_TIME, layout.FILES, 200)
         read_part = mock.Mock(wraps=reading.read_part)
-        write_spill = mock.Mock(wraps=shuffle.write_spill)
+        write_spill = mock.Mock(wraps=layout.write_spill)
         monkeypatch.setattr(corpus_transforms, "read_part", read_part)
-        monkeypatch.setattr(shuffle, "write_spill", write_spill)
+        monkeypatch.setattr(layout, "write_spill", write_spill)
         text = wikiextractor(corpus).encode()
         path, output = tmp_path / "wiki", tmp_path / "out"
         path.write_bytes(text)
