@@ -421,8 +421,10 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
     with folders.claimed(output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
             print(f"{output}: already finished by the same command, nothing to do")
-            return folder.read_json(INFO_FILE)
-        return _answer(job, model, inputs, identity, output, options)
+        else:
+            _answer(job, model, inputs, identity, output, options)
+        counts = folder.read_json(INFO_FILE)
+        return {name: counts[name] for name in COUNTS}
 
 
 def _answer(
@@ -432,7 +434,7 @@ def _answer(
     identity: dict[str, Any],
     output: str,
     options: "PipelineOptions",
-) -> dict[str, int]:
+) -> None:
     for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
         io.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
@@ -461,7 +463,6 @@ def _answer(
         )
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
-    return {name: counts[name] for name in COUNTS}
 
 
 def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
