@@ -50,7 +50,7 @@ _KEEPING_MEMORY = {
     "MALLOC_ARENA_MAX": (-8, 1),
 }
 # Keras and the client of BigQuery import these where they are installed. Each takes half a second,
-# and no command uses them through those two. What draws imports matplotlib later.
+# and no command uses them.
 _NOT_USED = ("matplotlib", "IPython")
 
 

@@ -268,16 +268,16 @@ def _hidden(encoder: AskedEncoder, records: str) -> list[tuple[str, str, str]]:
     for row, (ids, segments) in enumerate(zip(ids_BL, segments_BL, strict=True)):
         sides = [ids[(segments == side) & ~np.isin(ids, special)] for side in (0, 1)]
         short, long = sorted(sides, key=len)
-        text, place = [pieces[each] for each in long], len(long) // 2
+        text, middle = [pieces[each] for each in long], len(long) // 2
         is_plain = not is_copy or (batch[LABEL_FEATURE][row] == IS_NEXT and len(short) < len(long))
-        is_word = len(text) >= LEAST_PIECES and text[place][:1].isalpha()
-        if is_plain and is_word and not text[place + 1].startswith(CONTINUES):
-            around = text[:place][-PIECES_AROUND:], text[place + 1 :][:PIECES_AROUND]
-            found.append((text[place], f" {MASK} ".join(map(join_pieces, around))))
+        is_word = len(text) >= LEAST_PIECES and text[middle][:1].isalpha()
+        if is_plain and is_word and not text[middle + 1].startswith(CONTINUES):
+            around = text[:middle][-PIECES_AROUND:], text[middle + 1 :][:PIECES_AROUND]
+            found.append((text[middle], f" {MASK} ".join(map(join_pieces, around))))
     chosen = spread(found, MASKS_SHOWN)
     filled = fill(encoder, [text for _, text in chosen], ANSWERS) if chosen else []
     answers = (", ".join(f"{token} {p:.0%}" for token, p in each.answers[0]) for each in filled)
-    return [(text, word, told) for (word, text), told in zip(chosen, answers, strict=True)]
+    return [(text, word, answer) for (word, text), answer in zip(chosen, answers, strict=True)]
 
 
 def _nearest(encoder: str, sentences: Sequence[str]) -> list[Html]:

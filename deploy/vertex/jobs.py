@@ -56,19 +56,17 @@ class TrainingMachine:
     Attributes:
       machine: Vertex's `machine_spec`.
       quota: what Vertex's quota is named after, such as tpu_v5e.
-      count: number of its accelerators.
       spot: whether it is a spot machine. It costs half of that or less, but Vertex may take it back
         at any time; the job is then started again and continues from its last checkpoint.
     """
 
     machine: Mapping[str, Any]
     quota: str
-    count: int
     spot: bool = False
 
     @property
     def metric(self) -> str:
-        """Name of Vertex's quota in the region, which must be `count` at least."""
+        """Name of Vertex's quota in the region."""
         return f"custom_model_training_{'preemptible_' * self.spot}{self.quota}"
 
 
@@ -77,12 +75,12 @@ _TOPOLOGIES = {1: "1x1", 4: "2x2", 8: "2x4"}
 
 def _tpu(kind: str, machine_type: str, chips: int) -> TrainingMachine:
     spec = {"machine_type": f"{machine_type}-{chips}t", "tpu_topology": _TOPOLOGIES[chips]}
-    return TrainingMachine(spec, f"tpu_{kind}", chips)
+    return TrainingMachine(spec, f"tpu_{kind}")
 
 
 def _gpu(kind: str, machine_type: str, quota: str, count: int) -> TrainingMachine:
     spec = {"machine_type": machine_type, "accelerator_type": kind, "accelerator_count": count}
-    return TrainingMachine(spec, f"nvidia_{quota}_gpus", count)
+    return TrainingMachine(spec, f"nvidia_{quota}_gpus")
 
 
 # Each machine is one host: a job has one process.

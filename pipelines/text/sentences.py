@@ -74,7 +74,7 @@ _INDIAN = (
         re.compile(
             rf"\.(?:(?<={_INDIC}\.)(?=[^।\n]{{0,200}}।)"
             + "".join(rf"|(?<=\.{_INDIC}{{{size}}}\.)" for size in (1, 2, 3))
-            + "".join(rf"|(?<=(?<![\u0900-\u0dff]){word}\.)" for word in _INDIAN_TITLES.split(" "))
+            + "".join(rf"|(?<=(?<!{_INDIC}){word}\.)" for word in _INDIAN_TITLES.split(" "))
             + ")"
         ),
         ",",
@@ -174,13 +174,12 @@ _LONGEST_LAST_WORD = 11
 # A letter that is a part of an abbreviation, "a.|C.", or an initial, "J. |Smith". "I" is mostly a
 # word or a number.
 _ONE_LETTER = re.compile(r"\b[^\W\d_]\.$")
-_TWO_LETTERS = re.compile(r"\b([^\W\d_A-Z])\.\s[^\W\d_]\.$")
+_TWO_LETTERS = re.compile(r"\b[^\W\d_A-Z]\.\s[^\W\d_]\.$")
 _INITIAL = re.compile(r"(?:^|[\s.(“\"-])[^\W\d_I]\.\s$")
 # The name of a speaker, which begins a paragraph of a play.
 _SPEAKER = re.compile(rf"(?:{_CAPITAL_LETTER}\w{{1,9}} ){{1,2}}{_CAPITAL_LETTER}\. ")
 # The number of an item, or of a ruler, if it is all of a segment.
 _ITEM = re.compile(r"\(?(?:\d{1,4}(?:\.\d{1,3})*|[IVXL]{1,5})[.)]\s?")
-_WORD = re.compile(r"[^\W\d_]{2,}\.")
 # Letters of words without vowels, which are abbreviations.
 _CAPITAL, _CONSONANT = "[B-DF-HJ-NP-TV-XZČŠŽ]", "[b-df-hj-np-tv-xzçćčďğģķļłńňņřśşšťźżž]"
 # What ends no sentence before a capital letter: titles, "versus", "so called", "for example".
@@ -401,11 +400,7 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
     before, is_cased = segments[0], None
     for segment in itertools.islice(segments, 1, None):
         first, last = segment[0], before[-1]
-        if (
-            last == "\n"
-            or first == "\n"
-            or (last == " " and _is_plain_end(before, segment, language))
-        ):
+        if "\n" in (first, last) or (last == " " and _is_plain_end(before, segment, language)):
             joined.append(before)
             before = segment
             continue
@@ -457,7 +452,7 @@ def _is_no_abbreviation(word: str, language: str) -> bool:
     """Whether a short word with a stop is one of letters that no rule for capitals names."""
     before_name = _BEFORE_NAME.get(language, _TITLE)
     is_known = _TITLE.search(f"{word} ") or before_name.search(f"{word} ")
-    return not is_known and bool(_WORD.fullmatch(word))
+    return not is_known and bool(re.fullmatch(r"[^\W\d_]{2,}\.", word))
 
 
 def _opens(text: str, place: int) -> bool:
@@ -482,18 +477,18 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
     if _ONE_LETTER.search(end) or _TWO_LETTERS.search(end + segment[:2]):
         return True
     if first.isupper() and not segment[1:2].isspace() and (found := _INITIAL.search(end)):
-        begins = _begins_sentence(language)
-        if found[0].strip().isupper() or begins and begins.match(segment):
-            return not (begins and begins.match(segment))
+        if (begins := _begins_sentence(language)) and begins.match(segment):
+            return False
+        if found[0].strip().isupper():
+            return True
     if _ITEM.fullmatch(end) or (first.isupper() and _TITLE.search(end)):
         return True
     if _NUMBER.match(segment) and (_REFERENCE.search(end) or _WITHOUT_MARK.search(end)):
         return True
     if _MONTH.match(segment) and (day := _DAY.search(end)):
         return not day[1] or language in _WITH_YEAR_FIRST
-    if language not in _BEFORE_NAME or first.islower() or not first.isalnum():
-        return False
-    if not _BEFORE_NAME[language].search(end):
+    before_name = _BEFORE_NAME.get(language)
+    if first.islower() or not first.isalnum() or not (before_name and before_name.search(end)):
         return False
     return language not in _WITH_CAPITAL_NOUNS or not _NO_NOUN.match(segment)
 

@@ -392,10 +392,9 @@ def _follow_class(
     """
     normalizer, splitter = tokenizer.get("normalizer"), tokenizer.get("pre_tokenizer")
     space = settings.get("add_prefix_space", False)  # None leaves the file's.
-    if named == "RobertaTokenizer" and (splitter or {}).get("type") == "ByteLevel":
-        splitter["add_prefix_space"] = (
-            splitter["add_prefix_space"] if space is None else bool(space)
-        )
+    is_bytes = named == "RobertaTokenizer" and (splitter or {}).get("type") == "ByteLevel"
+    if is_bytes and space is not None:
+        splitter["add_prefix_space"] = bool(space)
     if named not in _BERT_CLASSES:
         return
     if not normalizer:  # transformers 4 cannot read it, and 5 does so.

@@ -45,7 +45,7 @@ EXAMPLES = """examples:
   beambert finetune --task=regression --data_dir=ratings --init=encoder --model_dir=ratings-model
   beambert finetune --task=tagging --data_dir=entities --init=encoder --model_dir=tagger
 
-  # answer SQuAD's questions; the model folder's predictions/ gets files for the official scorer
+  # answer SQuAD's questions
   beambert finetune --task=squad2.0 --data_dir=squad --init=encoder --model_dir=reader
 
   # try two rates; `beambert compare` shows the results side by side

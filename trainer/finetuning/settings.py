@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from beambert.config import check_settings, setting
+from beambert.config import Settings, setting
 from beambert.trainer.loop.config import (
     FINETUNING_EPOCHS,
     FINETUNING_WARMUP_PROPORTION,
@@ -34,7 +34,7 @@ class EncoderSettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RecipeSettings:
+class RecipeSettings(Settings):
     """The length of the inputs and of the training."""
 
     max_seq_length: int | None = setting(
@@ -58,7 +58,3 @@ class RecipeSettings:
         help="keep the best weights on dev, and stop when they get no better (default: True for "
         "your own tasks; False for the published ones, whose recipe has none)",
     )
-
-    def __post_init__(self) -> None:
-        """Checks the values."""
-        check_settings(self)

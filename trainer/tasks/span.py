@@ -14,13 +14,7 @@ from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.squad import score
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.pipelines.tasks.windows import (
-    SquadPredictions,
-    Windows,
-    decode,
-    make_windows,
-    span_features,
-)
+from beambert.pipelines.tasks.windows import Windows, decode, make_windows, span_features
 from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
 from beambert.trainer.loop.objectives import (
     Features,
@@ -68,18 +62,15 @@ class SpanData(TaskData):
             DEV: span_features(self._dev_windows),
         }
 
-    def _decode(self, outputs: Mapping[str, np.ndarray]) -> SquadPredictions:
-        return decode(
+    def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Returns the metrics of dev as shares, and those of the official scorer in per cent."""
+        predictions = decode(
             self.examples[DEV],
             self._dev_windows,
             outputs["start_logits"],
             outputs["end_logits"],
             self.task.allows_no_answer,
         )
-
-    def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """Returns the metrics of dev as shares, and those of the official scorer in per cent."""
-        predictions = self._decode(outputs)
         return self._scores(predictions.answers, predictions.null_odds or None)
 
     def baseline(self) -> dict[str, float]:
