@@ -210,8 +210,8 @@ _WITHOUT_MARK = re.compile(rf"[^\s{re.escape(SENTENCE_ENDS)}\"'”’»)\]」』
 # Language -> what goes on before a capital letter or a digit.
 _WITH_CAPITAL_NOUNS = ("de", "lb")
 _BEFORE_NAME = {
-    # Ordinals; what they count is a noun.
-    **dict.fromkeys(_WITH_CAPITAL_NOUNS, re.compile(r"(?:^|\s)\d\d?\.\s$")),
+    # Ordinals; what they count is a noun. Korean dates are "1990. 5. 3."
+    **dict.fromkeys((*_WITH_CAPITAL_NOUNS, "ko"), re.compile(r"(?:^|\s)\d\d?\.\s$")),
     "it": re.compile(
         r"\b(?:sig|dott|avv|on|ing|arch|geom|rag|card|mons|cap|ten|egr|spett|cfr|ed)\.\s$",
         re.IGNORECASE,
@@ -219,8 +219,6 @@ _BEFORE_NAME = {
     "ro": re.compile(r"\b(?:î|str)\.\s$"),
     # Year and century.
     "kk": re.compile(r"\b[жғ]\.\s$"),
-    # Dates are "1990. 5. 3."
-    "ko": re.compile(r"(?:^|\s)\d\d?\.\s$"),
     # Saint, named after, general, street.
     "pl": re.compile(r"\b(?:[śŚ]w|im|gen|ul)\.\s$"),
 }
