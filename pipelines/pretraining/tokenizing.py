@@ -20,9 +20,14 @@ from beambert.pipelines.pretraining.layout import Shuffle
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.records.contract import OVERLAP
 from beambert.pipelines.running import check_visible
-from beambert.pipelines.text import sentences as segmenters
 from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
-from beambert.pipelines.text.sentences import SplitText
+from beambert.pipelines.text.sentences import (
+    BEGINS,
+    BY_VOCABULARY,
+    NO_SEGMENTER,
+    SplitText,
+    mark_words,
+)
 from beambert.pipelines.tokenizers.encoding import (
     make_corpus_tokenizer,
     make_offset_tokenizer,
@@ -44,7 +49,7 @@ class DocumentTokenizer:
         """Builds the tokenizer."""
         self._vocabulary = vocabulary
         self._segmenter = options.segmenter
-        finds_words = options.segmenter != segmenters.NO_SEGMENTER
+        finds_words = options.segmenter != NO_SEGMENTER
         make = make_offset_tokenizer if finds_words else make_corpus_tokenizer
         self._tokenizer = make(vocabulary, options.do_lower_case)
 
@@ -59,7 +64,7 @@ class DocumentTokenizer:
         """
         vocabulary, begins_word = self._vocabulary, None
         space_before = vocabulary.space_before
-        if self._segmenter == segmenters.NO_SEGMENTER:
+        if self._segmenter == NO_SEGMENTER:
             tokens, lengths = tokenize_documents(self._tokenizer, documents, space_before)
         else:
             texts = running_texts(documents, space_before)
@@ -98,17 +103,17 @@ def word_starts(
     Args:
       pieces: tokens of the texts.
       texts: the texts, each in its sentences, see `running_texts`.
-      segmenter: name of the segmenter, see `segmenters`.
+      segmenter: name of the segmenter, see `mark_words`.
       is_continuation: bool [tokens], what the vocabulary says.
     """
-    codes = segmenters.mark_words([text for one_text in texts for text in one_text], segmenter)
+    codes = mark_words([text for one_text in texts for text in one_text], segmenter)
     characters = np.array([sum(map(len, one_text)) for one_text in texts], np.int64)
     firsts = np.repeat(np.cumsum(characters) - characters, pieces.lengths)
     places = firsts + pieces.starts
     code = codes[places]
     # Tokens of one character, such as its bytes, are of one word.
-    begins = (code == segmenters.BEGINS) & (np.diff(places, prepend=-1) != 0)
-    return np.where(code == segmenters.BY_VOCABULARY, ~is_continuation, begins)
+    begins = (code == BEGINS) & (np.diff(places, prepend=-1) != 0)
+    return np.where(code == BY_VOCABULARY, ~is_continuation, begins)
 
 
 # Number of characters to split and tokenize at a time. At this size the overhead of a call doesn't

@@ -255,8 +255,8 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     is_made_anew = named in _BERT_CLASSES and not tokenizer.get("normalizer")
     _follow_class(tokenizer, settings, named, name)
     usual = dict(zip(_SPECIAL_NAMES, _SPECIAL_OF_CLASS.get(named, ()), strict=False))
-    padding = tokenizer.get("padding") or {}
-    usual = {key: padding[key] for key in ("pad_token",) if key in padding} | usual
+    if "pad_token" in (padding := tokenizer.get("padding") or {}):
+        usual.setdefault("pad_token", padding["pad_token"])
     settings, added = _added_tokens(settings, usual, named, optional)
     if parsed:
         _check_word_pieces(parsed, settings, name)
@@ -355,8 +355,8 @@ def _added_tokens(
         entries = listed.items() if isinstance(listed, dict) else ()
         added = [{**each, "id": i} for i, each in entries if isinstance(each, dict)]
     else:
-        of_map = optional(_SPECIAL_FILE)
-        further = of_map.pop(more := "additional_special_tokens", None) or []
+        of_map, more = optional(_SPECIAL_FILE), "additional_special_tokens"
+        further = of_map.pop(more, None) or []
         if isinstance(settings.get("extra_special_tokens"), list):
             further = []  # Only version 5 writes a list, and it does not read these.
         settings = settings | of_map | {more: [*(settings.get(more) or []), *further]}
@@ -372,11 +372,11 @@ def _added_tokens(
         is_last = not is_named or (is_listed and mask not in map(content_of, added))
         rules = dict.fromkeys(_OWN_RULES, False) | {"lstrip": True, "is_last": is_last}
         settings["mask_token"] = {"content": mask} | rules
-    tokens = (
-        each if isinstance(each, dict) else {"content": each} for each in _special_tokens(settings)
-    )
-    special_ones = [each | {"special": True} for each in tokens]
-    return settings, [*added, *special_ones] if is_listed else [*special_ones, *added]
+    tokens = [
+        (each if isinstance(each, dict) else {"content": each}) | {"special": True}
+        for each in _special_tokens(settings)
+    ]
+    return settings, [*added, *tokens] if is_listed else [*tokens, *added]
 
 
 def _follow_class(
