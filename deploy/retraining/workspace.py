@@ -118,7 +118,7 @@ def is_done(step: str, run: RetrainingRun) -> bool:
     folders = run.records if step == RECORDS else (run.folder(step),)
     # One that was killed at its very end is run again, which tidies up.
     return all(
-        MARKER_FILE in names and UNFINISHED_FILE not in names
+        MARKER_FILE in names and not any(n == UNFINISHED_FILE or io.is_temporary(n) for n in names)
         for names in map(io.list_folder, folders)
     )
 

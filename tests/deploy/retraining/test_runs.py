@@ -93,11 +93,12 @@ def test_killed_at_any_step(tmp_path, config, commands, step, when):
     assert workspace.read_history(config.workspace).published[-1].endswith("000002")
 
 
-def test_a_step_that_was_killed_while_it_tidied_up_is_run_again(config, commands):
+@pytest.mark.parametrize("left", ["_UNFINISHED", "_tmp-lock"])
+def test_a_step_that_was_killed_while_it_tidied_up_is_run_again(config, commands, left):
     commands.kill = ("evaluation", "after")
     with pytest.raises(KilledError):
         retrain.retrain(config)
-    pathlib.Path(config.workspace, "runs/000001/evaluation/_UNFINISHED").touch()
+    pathlib.Path(config.workspace, "runs/000001/evaluation", left).touch()
     retrain.retrain(config)
     assert [step for step, _ in commands.ran].count("evaluation") == 2
 
