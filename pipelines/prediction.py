@@ -421,9 +421,9 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
     with folders.claimed(output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
             print(f"{output}: already finished by the same command, nothing to do")
+            counts = folder.read_json(INFO_FILE)
         else:
-            _answer(job, model, inputs, identity, output, options)
-        counts = folder.read_json(INFO_FILE)
+            counts = _answer(job, model, inputs, identity, output, options)
         return {name: counts[name] for name in COUNTS}
 
 
@@ -434,7 +434,7 @@ def _answer(
     identity: dict[str, Any],
     output: str,
     options: "PipelineOptions",
-) -> None:
+) -> dict[str, Any]:
     for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
         io.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
@@ -463,6 +463,7 @@ def _answer(
         )
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
+    return counts
 
 
 def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:

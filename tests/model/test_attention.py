@@ -186,18 +186,24 @@ def deberta_encoder() -> DebertaEncoder:
     return DebertaEncoder(config, seed=1)
 
 
-@pytest.mark.parametrize("way", ["parts", "packed", "deberta, packed"])
-@pytest.mark.slow
-def test_a_document_is_read_as_if_it_were_alone(way, monkeypatch):
-    """Outputs and gradients; rotary and relative positions tell distances only."""
-    ids, mask, places = random_rows()
+def encoder_of_documents(way, monkeypatch):
+    """Returns an encoder that tells documents apart, rows, upstream gradients and a packing."""
+    rows = _, mask, _ = random_rows()
     encoder = modern_encoder(monkeypatch, way == "parts")
     if "deberta" in way:
         encoder = deberta_encoder()
     encoder.separator = SEPARATOR
     upstream = np.random.default_rng(5).standard_normal((2, LENGTH, 16)).astype(np.float32)
     upstream *= mask[..., None]
-    packing = Packing.of(tf.constant(mask), int(mask.sum())) if "packed" in way else None
+    packing = Packing.of(ops.convert_to_tensor(mask), int(mask.sum())) if "packed" in way else None
+    return encoder, rows, upstream, packing
+
+
+@pytest.mark.parametrize("way", ["parts", "packed", "deberta, packed"])
+@pytest.mark.slow
+def test_a_document_is_read_as_if_it_were_alone(way, monkeypatch):
+    """Outputs and gradients; rotary and relative positions tell distances only."""
+    encoder, (ids, mask, places), upstream, packing = encoder_of_documents(way, monkeypatch)
     together, gradient = outputs_and_gradient(encoder, ids, mask, upstream, packing)
     encoder.separator = None
     gradients = []
@@ -288,14 +294,7 @@ def test_layers_computed_again_are_the_same(way, monkeypatch):
     """Outputs and gradients, without dropout; Keras does it for JAX, as in test_engines.py."""
     if keras.backend.backend() != "jax":
         pytest.skip("is of JAX")
-    ids, mask, _ = random_rows()
-    encoder = modern_encoder(monkeypatch, way == "parts")
-    if "deberta" in way:
-        encoder = deberta_encoder()
-    encoder.separator = SEPARATOR
-    upstream = np.random.default_rng(5).standard_normal((2, LENGTH, 16)).astype(np.float32)
-    upstream *= mask[..., None]
-    packing = Packing.of(ops.convert_to_tensor(mask), int(mask.sum())) if "packed" in way else None
+    encoder, (ids, mask, _), upstream, packing = encoder_of_documents(way, monkeypatch)
     once = outputs_and_gradient(encoder, ids, mask, upstream, packing)
     calls, remat = [], keras.remat
     monkeypatch.setattr(keras, "remat", lambda call: calls.append(call) or remat(call))
