@@ -2,9 +2,7 @@
 
 import dataclasses
 import json
-import math
 import shlex
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +13,7 @@ from beambert import io, report
 from beambert.config import settings_parser
 from beambert.console import counted, duration, size
 from beambert.folders import BLESSED, METRICS_FILE
-from beambert.model_files import RESULTS_FILE
+from beambert.model_files import RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.corpus.reading import layout_notes, sample_files, spread
 from beambert.pipelines.pretraining.estimate import describe_examples
 from beambert.pipelines.pretraining.job import PretrainingDataJob
@@ -34,7 +32,7 @@ from beambert.pipelines.tokenizers.vocabulary import MASK, VOCABULARY_FILE
 from beambert.report import Card, Html
 from beambert.trainer.asking import AskedEncoder, fill, open_encoder
 from beambert.trainer.embedding.embedder import embed
-from beambert.trainer.pretraining.job import FEW_STEPS
+from beambert.trainer.pretraining.job import few_steps_warning
 from beambert.training import GOALS, WORDS, TrainJob, TrainPlan, reading, task_flags
 
 DOCUMENTS_SHOWN = 10
@@ -147,7 +145,9 @@ def make_page(job: TrainJob, text: Text, steps: Mapping[str, Mapping[str, Any]])
     path = f"{job.output}/encoder"
     records, encoder = _longest_records(job.output), open_encoder(path)
     rows = list(map(json.loads, io.read_bytes(f"{path}/metrics.jsonl").splitlines()))
-    warning, hidden = _few_steps(job, rows), _hidden(encoder, records)
+    hidden, training = _hidden(encoder, records), _read(f"{path}/{TRAINING_FILE}")
+    steps_done, seconds = training["optimizer"]["num_train_steps"], training["budget_seconds"]
+    warning = "" if job.init else few_steps_warning(steps_done, seconds)
     cards = [
         *_encoder_cards(_read(f"{path}/{RESULTS_FILE}"), records),
         *([_task_card(job)] if job.task_data else []),
@@ -183,16 +183,6 @@ def _longest_records(output: str) -> str:
     """Returns the records folder of the longest sequences."""
     lengths = [name for name in io.list_folder(f"{output}/records") if name.isdecimal()]
     return f"{output}/records/{max(lengths, key=int)}" if lengths else f"{output}/records"
-
-
-def _few_steps(job: TrainJob, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Returns what is wrong with a training of too few steps, by its metrics; "" if nothing is."""
-    steps = max(row["step"] for row in rows)
-    if job.init or steps >= FEW_STEPS:
-        return ""
-    pace = statistics.median(row.get("seconds_per_step", 0.0) for row in rows)
-    enough = math.ceil((job.budget + (FEW_STEPS - steps) * pace) / 60)
-    return f"{steps} steps teach next to nothing; --budget={enough}min allows {FEW_STEPS}"
 
 
 def _encoder_cards(results: Mapping[str, float], records: str) -> list[Card]:

@@ -67,11 +67,13 @@ class TaskSettings(Settings):
         None,
         parse=split_names,
         metavar="A,B",
-        help="for your own data: the column of the text and, for pairs, that of the second text "
+        help="for a task of your own: the column of the text and, for pairs, of the second text "
         "(default: text, and text_b if there is one)",
     )
     label_column: str | None = setting(
-        None, metavar="NAME", help="for your own data: the column of the label (default: label)"
+        None,
+        metavar="NAME",
+        help="for a task of your own: the column of the label (default: label)",
     )
     choice_columns: tuple[str, ...] | None = setting(
         None,
@@ -85,8 +87,8 @@ class TaskSettings(Settings):
         None,
         parse=split_names,
         metavar="A,B,…",
-        help="for your own data: labels in the order of the model's outputs (default: those of "
-        "the training data, sorted)",
+        help="for a task of your own: labels in the order of the model's outputs (default: those "
+        "of the training data, sorted)",
     )
     label_separator: str | None = setting(
         None,

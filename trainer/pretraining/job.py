@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -43,6 +44,16 @@ FEW_STEPS = 500
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 # A value of --eval_data that names its source, as `beambert data --source` does.
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)")
+
+
+def few_steps_warning(steps: int, seconds: float) -> str:
+    """Returns a warning if a time allows too few steps, with the time that enough need, else ""."""
+    if steps >= FEW_STEPS:
+        return ""
+    more = math.ceil(seconds * (FEW_STEPS / steps - 1) / 60)
+    return (
+        f"{steps} steps teach next to nothing; {FEW_STEPS} need a --budget that is {more}min longer"
+    )
 
 
 def parse_budget(value: str) -> float:

@@ -38,7 +38,12 @@ from beambert.trainer.pretraining.cost import (
     step_flops,
     total_flops,
 )
-from beambert.trainer.pretraining.job import FEW_STEPS, FLAGS_OF, PretrainingJob, warmup_share
+from beambert.trainer.pretraining.job import (
+    FLAGS_OF,
+    PretrainingJob,
+    few_steps_warning,
+    warmup_share,
+)
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
 from beambert.trainer.pretraining.records import Records, open_records
@@ -347,17 +352,15 @@ def _steps_of_budget(plan: PretrainingPlan, measured: Measured, spent: float) ->
     steps = int(steps_in_time(plan, measured, budget - spent))
     if steps > MOST_STEPS:
         raise InputError(f"--budget: is enough for about {steps:.3g} steps; give less")
-    wanted = LEAST_STEPS if steps < LEAST_STEPS or plan.job.init else FEW_STEPS
-    while steps_in_time(plan, measured, least - spent) < wanted:
-        least *= 1.1
     if steps < LEAST_STEPS:
+        while steps_in_time(plan, measured, least - spent) < LEAST_STEPS:
+            least *= 1.1
         raise InputError(
             f"--budget={budget:g}s: is enough for about {steps} steps; give at least "
             f"{math.ceil(least / 60)}min, or a smaller --model or --train_batch_size"
         )
-    if least > budget:
-        more = f"{FEW_STEPS} need about {math.ceil(least / 60)}min"
-        print(f"warning: {steps} steps teach next to nothing; {more}", flush=True)
+    if warning := "" if plan.job.init else few_steps_warning(steps, budget):
+        print(f"warning: {warning}", flush=True)
     return steps
 
 

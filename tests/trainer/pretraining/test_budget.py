@@ -124,11 +124,11 @@ def test_few_steps_are_named_with_a_budget_for_more(
     for rate, told in (1.0, True), (100.0, False):
         measured = pretraining_run.Measured({length: rate}, seconds_to_compile=1.0, weights=1)
         steps = pretraining_run._steps_of_budget(plan, measured, 0.0)
-        found = re.search(r"warning: (\d+) steps.*about (\d+)min", capsys.readouterr().out)
+        found = re.search(r"warning: (\d+) steps.* (\d+)min longer", capsys.readouterr().out)
         assert bool(found) == told == (steps < FEW_STEPS)
         if found:
             assert int(found[1]) == steps
-            longer = pretraining_run.steps_in_time(plan, measured, 60.0 * int(found[2]))
+            longer = pretraining_run.steps_in_time(plan, measured, 60.0 * (1 + int(found[2])))
             assert longer >= FEW_STEPS
 
 
