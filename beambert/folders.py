@@ -4,7 +4,7 @@ A command marks its output folder with the file `_UNFINISHED` when it starts and
 when it is done. Both files contain the job, that is, everything that decides the output. So the
 same command continues a folder that it has begun, does nothing in one that it has finished, and no
 other command writes there. A file that is being written has a temporary name, see
-`io.temporary_name`; it is renamed when it is complete.
+`io.temporary_name`; it is renamed when it is complete. On gs:// and s3:// it appears then anyway.
 
 Of two commands that would fill the same folder at the same time, one is refused. On a file system
 the kernel holds the lock on a small file, and releases it when its process ends, however it ends.

@@ -35,6 +35,8 @@ TEMPORARY_PREFIX = "_tmp-"
 LOCK_PREFIX = f"{TEMPORARY_PREFIX}lock"
 # A command writes this mark into its output folder first and removes it last, see `folders`.
 UNFINISHED_FILE = "_UNFINISHED"
+# Storages where a file appears when it is complete, so that it needs no temporary name.
+_UPLOADING = ("gs://", "s3://")
 # Remedies for a folder that is missing.
 CHECK, FINETUNE = "check the path", "name a folder that `beambert finetune` finished"
 _CORRECT = "correct that and give the same command again"
@@ -1046,11 +1048,14 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
     Raises:
       InputError: the file cannot be written, for example because the disk is full.
     """
-    temporary = temporary_name(path.rstrip("/"))
-    with create(temporary, path) as file:
+    made = path.rstrip("/")
+    if not path.startswith(_UPLOADING):
+        made = temporary_name(made)
+    with create(made, path) as file:
         yield file
         file.close()
-        _file_system(path).move(temporary, path)
+        if not path.startswith(_UPLOADING):
+            _file_system(path).move(made, path)
 
 
 @contextlib.contextmanager
@@ -1059,7 +1064,7 @@ def create(
     name: str | None = None,
     remedy: str = "",
 ) -> Iterator[BinaryIO]:
-    """Opens a new file for writing, and deletes it on any failure.
+    """Opens a new file for writing, of which nothing is left on any failure.
 
     Args:
       path: path of the file; the folders above it are made.
@@ -1069,9 +1074,10 @@ def create(
     Raises:
       InputError: the file cannot be written, for example because the disk is full.
     """
+    begun = [] if path.startswith(_UPLOADING) else [path]
     try:
         with (
-            undone_at_end(lambda: delete_quietly([path])),
+            undone_at_end(lambda: delete_quietly(begun)),
             translate_errors(name or path, "written", remedy),
         ):
             file = _file_system(path).create(path)
@@ -1082,7 +1088,7 @@ def create(
                 _give_up(file)
                 raise
     except BaseException:  # This includes an interrupt and errors of the caller.
-        delete_quietly([path])
+        delete_quietly(begun)
         raise
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support import forked
+from support import emulated_storage, forked
 from support import growing_corpus as corpus
 
 from beambert import folders, io
@@ -43,14 +43,18 @@ def test_the_data_command(gs, tmp_path):
     assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == inputs
 
 
-def test_an_interrupted_upload_leaves_nothing(gs):
-    with (
-        pytest.raises(KeyboardInterrupt),
-        io.open_atomically(f"{gs}/cut/info.json") as file,
-    ):
+def test_an_upload_appears_when_it_is_complete(gs):
+    """So it needs no temporary object, which a killed process could leave."""
+    path = f"{gs}/cut/info.json"
+    io.write_bytes(path, b"older")
+    emulated_storage.requests_made()
+    io.write_bytes(path, b"whole")
+    assert [request.split()[0] for request in emulated_storage.requests_made()] == ["POST", "PUT"]
+    with pytest.raises(KeyboardInterrupt), io.open_atomically(path) as file:
         file.write(b"half")
         raise KeyboardInterrupt
-    assert io.list_folder(f"{gs}/cut") == [] and file.closed
+    assert file.closed and io.list_folder(f"{gs}/cut") == ["info.json"]
+    assert io.read_bytes(path) == b"whole"
     with (
         pytest.raises(InputError, match="403"),
         io.open_atomically(f"{gs}/forbidden/info.json") as file,
