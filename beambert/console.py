@@ -27,10 +27,11 @@ def counted(count: int, noun: str) -> str:
 
 
 def size(number: int) -> str:
-    """Formats a number of bytes as people read it: 12 bytes, 3.4 kB, 5.6 MB."""
+    """Formats a number of bytes as people read it: 12 bytes, 3.4 kB, 5.6 MB, 7.8 GB."""
     if number < 1000:
         return counted(number, "byte")
-    return f"{number / 1e3:.1f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
+    power = min((len(str(int(number))) - 1) // 3, 3)
+    return f"{number / 1000**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
 
 
 def duration(seconds: float) -> str:

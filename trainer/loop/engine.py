@@ -2,12 +2,14 @@
 
 import contextlib
 import dataclasses
+import math
 import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from beambert.console import size
 from beambert.errors import InputError
 from beambert.io import reason, storage_errors
 from beambert.process import is_installed
@@ -214,6 +216,19 @@ def check_same_step(engine: Engine, step: int) -> None:
         )
 
 
+class TooLargeError(MemoryError):
+    """A step needs more memory than there is.
+
+    Attributes:
+      times: how often the memory of its arrays is that which is free.
+    """
+
+    def __init__(self, needed: int, free: int):
+        """Takes the bytes that a step needs and those that are free."""
+        super().__init__(f"a step takes {size(needed)} more, and a device has {size(free)}")
+        self.times = needed / max(free, 1)
+
+
 @contextlib.contextmanager
 def translate_out_of_memory(batch_size: int, parts: int) -> Iterator[None]:
     """Turns errors about exhausted memory into an `InputError`.
@@ -232,8 +247,9 @@ def translate_out_of_memory(batch_size: int, parts: int) -> Iterator[None]:
             f"{type(error).__name__} {error}"
         ):
             raise
+        doublings = max(1, math.ceil(math.log2(getattr(error, "times", 2))))
         raise InputError(
             f"--train_batch_size={batch_size}: the memory is not enough ({reason(error)}); give "
-            f"--gradient_accumulation_steps={2 * parts}, which computes the same in smaller parts, "
-            "or a smaller --train_batch_size"
+            f"--gradient_accumulation_steps={parts << doublings}, which computes the same in "
+            "smaller parts, or a smaller --train_batch_size"
         ) from error

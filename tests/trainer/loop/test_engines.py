@@ -21,7 +21,7 @@ from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.embedding.embedder import embed
 from beambert.trainer.loop.config import Devices
-from beambert.trainer.loop.engine import choose_engine
+from beambert.trainer.loop.engine import choose_engine, translate_out_of_memory
 
 STEPS = 6
 ROOT = pathlib.Path(__file__).parents[3]
@@ -209,6 +209,21 @@ def test_engines_that_cannot_be_used(devices, message, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", sys)
     with pytest.raises(InputError, match=message):
         choose_engine(devices)
+
+
+def test_a_step_that_does_not_fit_into_memory():
+    jax = pytest.importorskip("jax")
+    from beambert.trainer.loop.engines.jax import check_memory
+
+    gradient = jax.grad(lambda x: (jax.numpy.tanh(x @ x) @ jax.numpy.sin(x @ x)).sum())
+    program = jax.jit(gradient).lower(np.ones((1000, 1000), np.float32)).compile()
+    needed = program.memory_analysis()  # several arrays of 4 MB
+    check_memory(needed, 100_000_000)
+    with (
+        pytest.raises(InputError, match="takes .* MB more, .* 3.0 MB.*_accumulation_steps=16,"),
+        translate_out_of_memory(batch_size=16, parts=2),
+    ):
+        check_memory(needed, 3_000_000)
 
 
 def test_an_engine_that_is_not_installed(monkeypatch):

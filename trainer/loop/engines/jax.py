@@ -29,10 +29,11 @@ from jax.experimental.pallas.ops.tpu.splash_attention import (
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from beambert import process
 from beambert.errors import InputError
 from beambert.model import layers
 from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
-from beambert.trainer.loop.engine import InputContext, jax_devices
+from beambert.trainer.loop.engine import InputContext, TooLargeError, jax_devices
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.steps import Trainer
@@ -291,6 +292,8 @@ class _Programs:
         self._answer = jax.jit(
             shared(self._replica_answers, in_specs=(P(), P(_AXIS)), out_specs=(P(), P(_AXIS)))
         )
+        # Shapes of a batch -> the program of its step.
+        self._steps: dict[Any, jax.stages.Compiled] = {}
 
     def train_steps(self, iterator: Any, first: int, steps: int) -> tuple[np.ndarray, int]:
         """Runs updates; returns the sums of their totals, and the first bad step or -1."""
@@ -303,15 +306,26 @@ class _Programs:
         )
         try:
             for step in range(first, first + steps):
-                batch = next(iterator)
-                state, totals, bad_step = self._step(
-                    state, fixed, batch, np.int32(step), totals, bad_step
-                )
+                arguments = state, fixed, next(iterator), np.int32(step), totals, bad_step
+                state, totals, bad_step = self._step_for(arguments)(*arguments)
         finally:
             # The old values are gone, since the program takes their memory.
             for variable, value in zip(self._changing, state, strict=True):
                 variable.assign(value)
         return np.asarray(totals), int(bad_step)
+
+    def _step_for(self, arguments: Sequence[Any]) -> jax.stages.Compiled:
+        """Returns the program of a step for batches of this shape.
+
+        Raises:
+          TooLargeError: it takes more memory than a device has.
+        """
+        shapes = tuple((name, value.shape) for name, value in sorted(arguments[2].items()))
+        if shapes not in self._steps:
+            program = self._step.lower(*arguments).compile()
+            check_memory(program.memory_analysis(), _free_bytes(jax.local_devices()[0]))
+            self._steps[shapes] = program
+        return self._steps[shapes]
 
     def evaluate(self, batches: Any) -> Iterator[tuple[dict[str, float], dict[str, np.ndarray]]]:
         """Yields the sums of each batch over the replicas, and the outputs of its rows."""
@@ -348,6 +362,32 @@ class _Programs:
         with self._engine.traced([*self._changing, *self._fixed], values):
             sums, outputs = self._trainer.replica_answers(features)
             return jax.lax.psum(sums, _AXIS), outputs
+
+
+def check_memory(needed: Any, free: int | None) -> None:
+    """Refuses a program whose arrays do not fit into a device; XLA sizes all of them beforehand.
+
+    Args:
+      needed: result of `jax.stages.Compiled.memory_analysis`, for a device.
+      free: bytes that the device can still take; None if it does not say.
+
+    Raises:
+      TooLargeError: they do not fit.
+    """
+    if needed is None or free is None:
+        return
+    # The arguments are in the device already, and the outputs take their place.
+    further = needed.temp_size_in_bytes + needed.output_size_in_bytes - needed.alias_size_in_bytes
+    if further > free:
+        raise TooLargeError(further, free)
+
+
+def _free_bytes(device: jax.Device) -> int | None:
+    """Returns the memory that is left for arrays; None if the device does not say."""
+    if device.platform == "cpu":
+        return process.free_bytes()
+    stats = device.memory_stats() or {}
+    return stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else None
 
 
 def _rounded(number: int, least: int) -> int:
