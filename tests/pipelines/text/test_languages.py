@@ -18,6 +18,7 @@ THAI = "คำพิพากษาของศาลไม่อยู่ใน
     [
         *((RUSSIAN, "ru"), ("यह है। वह नहीं है।", "hi")),
         *((CHINESE, "zh"), (JAPANESE, "ja"), (THAI, "th")),
+        *((GERMAN * 3, "CODE"), (FRENCH * 3, "CODE")),
     ],
 )
 def test_another_language_is_told(text, code):
@@ -28,7 +29,7 @@ def test_another_language_is_told(text, code):
 @pytest.mark.parametrize(
     "texts",
     [
-        [ENGLISH] * 3,
+        [ENGLISH] * 30,
         ["모든 인간은 태어날 때부터 자유롭다."] * 3,
         [ENGLISH, GERMAN],
         [GERMAN],
