@@ -106,7 +106,8 @@ class TrainJob:
         1800.0,
         metavar="TIME",
         parse=parse_budget,
-        help="time of the whole command, such as 10min or 6h (default: 30min)",
+        help="time of the whole command, such as 10min or 6h; with --init the trainings on the task "
+        "take their own (default: 30min)",
     )
     goal: str = setting(
         PAIRS,
@@ -172,7 +173,8 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
             "your task with `beambert finetune --init`"
         )
     goal, megabytes = GOALS[job.goal], text_bytes / 1e6
-    after = PAGE + (TASK if job.task_data else 0.0)
+    # How long an encoder that is given takes on the task follows from its size.
+    after = PAGE + (TASK if job.task_data and not job.init else 0.0)
 
     def before(passes: int) -> float:
         vocabulary = 0.0 if job.init else START + VOCABULARY_A_MB * megabytes

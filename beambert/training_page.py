@@ -124,6 +124,8 @@ def describe(job: TrainJob, made: TrainPlan) -> list[str]:
         f"  time: about {duration(made.before)} to make records, {duration(made.training)} of "
         f"training, {duration(made.after)} for the rest",
     ]
+    if job.init and job.task_data:
+        lines.append(f"  the two trainings of {job.init} on the task take their own time besides")
     if job.goal == WORDS and not job.init:
         steps = made.training * goal.sequences_a_second / 64
         loss = 3.31 + 1.205 * (2226 / steps) ** 0.446
@@ -293,6 +295,7 @@ def _next(job: TrainJob, hidden: Sequence[tuple[str, str, str]], warning: str) -
     texts = sorted(hidden, key=lambda row: not row[2].startswith(f"{row[1]} "))
     lines = [
         *(f"beambert fill --model={encoder} {shlex.quote(text)}" for text, *_ in texts[:1]),
+        f"beambert verify {_longest_records(job.output)}",
         f"beambert embed --model={encoder} --input=texts.txt --output=embeddings",
         f"beambert export --model={encoder} --to=huggingface --output=huggingface",
     ]

@@ -36,6 +36,15 @@ def test_the_parts_of_a_plan_are_the_budget(goal, minutes, megabytes):
     assert made.training >= 60 and 1 <= made.passes <= 10
 
 
+def test_a_task_takes_nothing_of_the_time_of_an_encoder_that_is_given():
+    """How long its trainings take follows from its size."""
+    own, given = (
+        [plan(job_of(30, task_data=task, init=init), 20_000_000).after for task in (None, "x")]
+        for init in (None, ".")
+    )
+    assert own[0] < own[1] and given[0] == given[1]
+
+
 def test_more_time_takes_more_passes_and_more_text_fewer():
     passes = [plan(job_of(minutes), 30_000_000).passes for minutes in (5, 30, 120)]
     assert passes == sorted(passes) and passes[0] < passes[-1]

@@ -41,9 +41,9 @@ ARTEFACTS = {
     ),
     "holes": (
         0.01,
-        "a gap, as where a template or a number was removed",
-        "take a dump of rendered text, or the XML dump with --format=mediawiki, which drops such "
-        "sentences",
+        "a gap, as where a template, code or a number was removed",
+        "of a wiki take a dump of rendered text, or the XML dump with --format=mediawiki, which "
+        "drops such sentences",
     ),
 }
 # Kind of record whose words are broken up.
