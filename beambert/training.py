@@ -106,8 +106,8 @@ class TrainJob:
         1800.0,
         metavar="TIME",
         parse=parse_budget,
-        help="time of the whole command, such as 10min or 6h; with --init the trainings on the task "
-        "take their own (default: 30min)",
+        help="time of the whole command, such as 10min or 6h; with --init the trainings on the "
+        "task take their own (default: 30min)",
     )
     goal: str = setting(
         PAIRS,
