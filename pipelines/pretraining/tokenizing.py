@@ -202,7 +202,8 @@ class TokenizeParts(beam.DoFn):
             for key, n in self._losses.items()
             if key[1]
         ]
-        rows = [row for row in rows if 2 * row[0] > row[1] or 2 * row[2] > row[3]]
+        # A file's only document is lost for a reason that is counted.
+        rows = [row for row in rows if 2 * row[0] > row[1] > 1 or 2 * row[2] > row[3]]
         if rows:  # There may be a million, and the summary names one.
             self._counts[LOST + json.dumps(max(rows))] = 1
         outputs = [*self._send(), beam.pvalue.TaggedOutput(COUNTS, self._counts)]

@@ -188,8 +188,9 @@ def test_a_file_that_loses_more_than_half_is_named(run, tmp_path, corpus, kind):
         text = "\n".join((lost * 30, mark.format("START"), kept * 3, mark.format("END"), lost * 30))
         (tmp_path / "b.txt").write_text(text)
         wanted = f"warning: {tmp_path}/b.txt: 0 of 1 document dropped or rejected, 8"
+    (tmp_path / "c.txt").write_text(lost)  # its only document is not worth a line
     flags = ["--min_document_characters=20", "--eval_fraction=0.3"]
-    _, printed = run("out", f"{tmp_path}/[ab].*", *flags)
+    _, printed = run("out", f"{tmp_path}/[abc].*", *flags)
     assert printed.count(wanted) == 1 and "/a.txt:" not in printed
     assert wanted in printed.partition("out/eval: ")[2]
 
