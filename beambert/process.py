@@ -114,7 +114,11 @@ class _Printed(io.TextIOWrapper):
 
     def __init__(self, stream: io.TextIOWrapper):
         super().__init__(
-            stream.buffer, stream.encoding, "backslashreplace", line_buffering=stream.line_buffering
+            stream.buffer,
+            stream.encoding,
+            "backslashreplace",
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
         )
         self._kept = stream  # It would close their buffer.
 

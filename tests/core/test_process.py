@@ -31,9 +31,10 @@ def test_an_error_is_one_line_that_no_terminal_obeys(capsys):
 def test_a_terminal_obeys_nothing_that_a_command_prints():
     """Names, texts and labels may hold anything, and a locale may not have their letters."""
     program = (
-        "import sys; from beambert import process; process.install()\n"
+        "import os, sys; from beambert import process; process.install()\n"
         "text = 'a\\x1b[2Jb\\u202e é\\udcff\\nc'\n"
-        "print(text); print(text, file=sys.stderr)"
+        "print(text, flush=True); print(text, file=sys.stderr)\n"
+        "os._exit(0)"  # The end of a command does not wait for the threads of libraries.
     )
     for encoding, letter in (("utf-8", "é"), ("ascii", "\\xe9")):
         environment = os.environ | {"PYTHONIOENCODING": encoding}
