@@ -100,6 +100,10 @@ JOBS = {
     "index": "index --embeddings={made}/embeddings --output={out}/index",
     "retrain": "retrain --config={made}/retrain.toml",
 }
+for _pairs in ("sop", "copy"):
+    _records = f"/records_{_pairs}"
+    JOBS[f"data_{_pairs}"] = f"{_DATA.replace('/records', _records)} --pairs={_pairs}"
+    JOBS[f"pretrain_{_pairs}"] = f"{_PRETRAIN.replace('/records', _records)} --objective={_pairs}"
 RETRAINING = """\
 workspace = "{out}"
 input = ["{made}/text.txt"]
@@ -250,7 +254,7 @@ class Bench:
             (made / "bert_config.json").write_text(json.dumps(config))
             toml = RETRAINING.format(made=made, out=self.folder / "out/made")
             (made / "retrain.toml").write_text(toml)
-            for name in ("vocab", "data", "pretrain", "embed"):
+            for name in ("vocab", "data", "data_sop", "data_copy", "pretrain", "embed"):
                 line = JOBS[name].format(made=made, out=made)
                 if self.start(name, line).wait(SECONDS_TO_END):
                     raise InputError(f"{line}: failed; {self.printed()}")
