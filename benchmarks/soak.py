@@ -406,7 +406,7 @@ class Round:
         try:
             status = process.wait(SECONDS_TO_END)
         except subprocess.TimeoutExpired:
-            self.bench.send(process, "KILL", to_all=True)
+            self.bench.send(process, "ABRT", to_all=True)  # It prints where its threads stand.
             status = process.wait()
             self._note(f"no end after {SECONDS_TO_END:.0f} s")
         if on_storage:
@@ -577,7 +577,7 @@ def main(argv: Sequence[str]) -> None:
             os.environ.update(bench.environment)
         stack.enter_context(bench.disk())
         forked.LIBRARIES += loaded_modules()
-        os.environ["PYTHONPATH"] = str(ROOT)
+        os.environ |= {"PYTHONPATH": str(ROOT), "PYTHONFAULTHANDLER": "1"}
         forked._address()  # or the first job waits for the libraries
         bench.make(pathlib.Path(flags.text))
         known = folder / "expected.json"
