@@ -8,6 +8,7 @@ thread waits meanwhile. Whoever sets another handler by `signal.signal`, as the 
 to save its state first, decides alone what the signal does.
 """
 
+import atexit
 import contextlib
 import ctypes
 import errno
@@ -68,11 +69,13 @@ class _Ending:
       stderr: copy of the descriptor of stderr, which `quiet_stderr` may hide; -1 if not installed.
       message: what is printed at the end.
       undoing: functions that undo what is not to be left behind.
+      status: exit status of a process whose work is done.
     """
 
     stderr = -1
     message = "beambert: interrupted; run the same command again"
     undoing: list[Callable[[], object]] = []
+    status: int | None = None
 
 
 def install() -> None:
@@ -83,6 +86,7 @@ def install() -> None:
     """
     if _Ending.stderr >= 0:
         return
+    atexit.register(_exit)  # It comes last, after what the libraries register.
     keep_freed_memory()  # before the first thread, which would get memory of its own
     _open_closed_streams()
     sys.stdout, sys.stderr = _Printed(sys.stdout), _Printed(sys.stderr)
@@ -196,14 +200,26 @@ def finish(status: object) -> None:
         return
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # Nothing is left to be interrupted.
-    code = status if isinstance(status, int) else int(status is not None)
+    _Ending.status = status if isinstance(status, int) else int(status is not None)
 
     def end_later() -> None:
         time.sleep(SECONDS_TO_FINISH)
-        os._exit(code)
+        os._exit(_Ending.status)
 
     with contextlib.suppress(RuntimeError):  # There is no memory for a thread.
         threading.Thread(target=end_later, daemon=True).start()
+
+
+def _exit() -> None:
+    """Ends a process whose work is done before Python deletes its objects.
+
+    Those of TensorFlow may then wait for a thread that waits for Python, for ever.
+    """
+    if _Ending.status is not None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                stream.flush()
+        os._exit(_Ending.status)
 
 
 def _wait_for_end(*_: object) -> None:
