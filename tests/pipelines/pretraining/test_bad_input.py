@@ -53,11 +53,6 @@ class TestRejects:
 class TestBadInput:
     """Each gives one sentence, status 2, and leaves what was there."""
 
-    def test_missing_pattern(self, capsys, tmp_path, vocab_file):
-        pattern = tmp_path / "nothing*"
-        refused(data(capsys, vocab_file, tmp_path / "out", f"--input={pattern}"), pattern)
-        assert not (tmp_path / "out").exists()
-
     def test_empty_corpus(self, capsys, tmp_path, vocab_file):
         (tmp_path / "empty.txt").write_bytes(b"\n \n\n")
         flags = [f"--input={tmp_path}/empty.txt"]
@@ -94,12 +89,6 @@ class TestBadInput:
         result = data(capsys, path, tmp_path / "out", f"--input={corpus_file}")
         refused(result, path, "--do_lower_case=False")
         assert not (tmp_path / "out").exists()
-
-    def test_output_is_a_file(self, capsys, tmp_path, corpus_file, vocab_file):
-        (tmp_path / "file").write_text("mine")
-        result = data(capsys, vocab_file, tmp_path / "file", f"--input={corpus_file}")
-        refused(result, tmp_path / "file")
-        assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_folder_holds_the_records_of_one_job(capsys, tmp_path, corpus_file, vocab_file):

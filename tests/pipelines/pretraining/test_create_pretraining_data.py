@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import tensorflow as tf
 from support import data_command
-from support.data_command import data, info, refused, wikiextractor
+from support.data_command import data, info, wikiextractor
 
 from beambert.pipelines.input_files import InputList
 from beambert.pipelines.pretraining.graph import FinishFolders
@@ -59,14 +59,6 @@ class TestFinishedFolder:
         status, out, err = data(capsys, vocab_file, records, *flags)
         assert (status, err) == (0, "") and "already finished" in out
         after = {path: path.stat().st_mtime_ns for path in records.rglob("*") if path.is_file()}
-        assert before == after
-
-    def test_other_parameters_are_refused(self, capsys, records, corpus_file, vocab_file):
-        before = {path: path.read_bytes() for path in records.rglob("*") if path.is_file()}
-        flags = [f"--input={corpus_file}", "--num_shards=3", "--eval_fraction=0.25"]
-        result = data(capsys, vocab_file, records, *flags, "--random_seed=7")
-        refused(result, records, "random_seed", "there 12345", "here 7")
-        after = {path: path.read_bytes() for path in records.rglob("*") if path.is_file()}
         assert before == after
 
 

@@ -89,16 +89,10 @@ def test_a_damaged_page_is_told():
         list(texts_of("a.parquet", bytes(content)))
 
 
-@pytest.mark.parametrize(
-    "content, part",
-    [
-        (b"caf\xe9\t1\n", "byte 0xe9 on line 1 is not UTF-8; convert it"),
-    ],
-)
-def test_a_file_that_is_not_utf8(content, part):
+def test_a_file_that_is_not_utf8():
     """--encoding is that of the corpus, so that it is no remedy."""
-    with pytest.raises(InputError, match=re.escape(part)) as refused:
-        list(texts_of("a.tsv", content))
+    with pytest.raises(InputError, match="byte 0xe9 on line 1 is not UTF-8") as refused:
+        list(texts_of("a.tsv", b"caf\xe9\t1\n"))
     assert str(refused.value).startswith("--decontaminate: ") and "--encoding" not in str(refused)
 
 
@@ -166,30 +160,6 @@ def test_planted_texts_are_dropped_and_listed(capsys, tmp_path, vocab_file, corp
     # A finished folder refuses the job with another file.
     path.write_text(path.read_text() + json.dumps({"text": " ".join(WORDS[:13])}) + "\n")
     assert "--decontaminate" in data(capsys, vocab_file, output, *flags, decontaminate)[2]
-
-
-@pytest.mark.slow
-def test_squad_paragraphs_inside_of_wikipedia(shared_data):
-    """Every one is found, however it is broken into lines and cased; articles alone are not."""
-    path = shared_data / "squad" / "dev-v2.0.reconstructed.json"
-    texts = EvaluationTexts.of([str(path)])
-    articles = (shared_data / "wiki_extracted" / "wiki_00").read_text("utf-8").split("</doc>")
-    articles = [article for article in articles if len(article) > 2000][:100]
-    assert texts.find(articles) == {}
-    contexts = [
-        paragraph["context"]
-        for article in json.loads(path.read_text("utf-8"))["data"]
-        for paragraph in article["paragraphs"]
-    ]
-    draw = random.Random(3)
-    planted = []
-    contexts = contexts[::6]
-    for context in contexts:
-        article = draw.choice(articles)
-        at = article.find("\n", draw.randrange(len(article) // 2))
-        planted.append(article[:at] + "\n" + context.replace(" ", "\n").upper() + article[at:])
-    assert len(contexts) > 200
-    assert {*texts.find(planted)} == {*range(len(contexts))}
 
 
 def test_what_dropped_all_is_listed_beside_the_folder(capsys, tmp_path, vocab_file, test_file):

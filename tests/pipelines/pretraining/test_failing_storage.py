@@ -4,7 +4,7 @@ import pytest
 from support import data_command, emulated_storage
 from support.data_command import body, data, refused
 
-from beambert.io import list_folder, open_file, write_bytes
+from beambert.io import copy, list_folder, open_file, write_bytes
 
 pytestmark = pytest.mark.slow
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
@@ -39,8 +39,10 @@ def records(output):
 
 
 @pytest.fixture
-def expected(capsys, gs, vocab_file, stored):
-    output, command = run(capsys, gs, vocab_file, stored)
+def expected(capsys, gs, vocab_file, stored, tmp_path):
+    """Those of files on this machine."""
+    copy(f"{gs}/texts", f"{tmp_path}/texts")
+    output, command = run(capsys, str(tmp_path), vocab_file, f"{tmp_path}/texts/text_*")
     status, _, errors = command()
     assert (status, errors) == (0, "")
     return records(output)

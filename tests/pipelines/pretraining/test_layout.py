@@ -40,21 +40,6 @@ def test_every_document_has_one_shard_and_shards_are_alike(hashes, fraction):
         assert np.all(np.abs(some - expected) < 5 * np.sqrt(expected))
 
 
-def test_keys_are_of_the_document_alone(hashes):
-    where = layout(eval_fraction=0.2)
-    order = np.random.default_rng(0).permutation(DOCUMENTS)
-    assert np.array_equal(keys_of(where, hashes[order]), keys_of(where, hashes)[order])
-    assert len(keys_of(where, hashes[:0])) == 0
-
-
-def test_a_larger_share_holds_out_the_same_and_more(hashes):
-    """Nobody's held-out documents are trained on when the share is raised."""
-    less, more = (keys_of(layout(eval_fraction=f), hashes) >= 8 for f in (0.1, 0.2))
-    assert less.any() and not (less & ~more).any()
-    # Nor does the number of shards move any.
-    assert np.array_equal(less, keys_of(layout(num_shards=3, eval_fraction=0.1), hashes) >= 3)
-
-
 @pytest.mark.parametrize(
     ("lengths", "train", "held_out"),
     [

@@ -193,19 +193,3 @@ def test_a_file_that_loses_more_than_half_is_named(run, tmp_path, corpus, kind):
     _, printed = run("out", f"{tmp_path}/[abc].*", *flags)
     assert printed.count(wanted) == 1 and "/a.txt:" not in printed
     assert wanted in printed.partition("out/eval: ")[2]
-
-
-@pytest.mark.slow
-def test_a_book_is_on_both_sides_of_the_split(run, tmp_path):
-    generator = random.Random(5)
-    book = make_document(generator, 2000)
-    source = write_lines(tmp_path / "books.txt", [book, book, *[book[n:] for n in (900, 950)]])
-    flags = ["--max_seq_length=64", "--eval_fraction=0.3", "--duplicates=near", "--format=lines"]
-    folder, printed = run("books", source, *flags)
-    training, held_out = info(folder)["counts"], info(folder / "eval")["counts"]
-    share = held_out["tokens"] / (training["tokens"] + held_out["tokens"])
-    assert share == pytest.approx(0.3, abs=0.1)
-    used = documents(folder)["used"] + documents(folder / "eval")["used"]
-    dropped = documents(folder)["dropped"]
-    assert used + sum(dropped.values()) == 4 and dropped["duplicates"] == 1
-    assert "dropped: 1 equal to another" in printed

@@ -1,7 +1,6 @@
 """Full sentences: nothing is lost or cut without need, as a slow packer of plain lists has it."""
 
 import dataclasses
-import itertools
 import random
 
 import numpy as np
@@ -101,50 +100,6 @@ class TestPacking:
         found = rows_of(lengths, max_seq_length, ids, seed)
         documents = in_order(lengths, seed)
         assert found == slow_packer(documents, max_seq_length, ids.classify, ids.separate)
-
-    @exact
-    @given(corpora, st.integers(8, 64))
-    def test_records_are_full_sentences_and_full(self, ids, lengths, max_seq_length):
-        """Only a sentence longer than a record is divided, and the next one would not fit."""
-        sentences = {s[0]: s for document in numbered(lengths) for s in document}
-        ends = {sentence[-1] for sentence in sentences.values()}
-        owner = {t: n for n, each in enumerate(numbered(lengths)) for s in each for t in s}
-        rows = rows_of(lengths, max_seq_length, ids)
-        for row in rows:
-            assert len(row) <= max_seq_length
-            assert (row[0], row[-1]) == (ids.classify, ids.separate)
-            assert row[-2] in ends or len(row) == max_seq_length
-        for row, following in itertools.pairwise(rows):
-            if following[1] in sentences:
-                separators = owner[row[-2]] != owner[following[1]]
-                assert len(row) + separators + len(sentences[following[1]]) > max_seq_length
-        divided = any(row[1] not in sentences for row in rows)
-        longest = max((len(s) for s in sentences.values()), default=0)
-        assert divided == (longest > max_seq_length - 2)
-
-    def test_the_worked_example(self, ids):
-        """Three documents, records of 10: 8 tokens, or 7 across an end."""
-        lengths = [[4, 4, 3], [2], [20, 1]]
-        order = next(s for s in range(99) if in_order(lengths, s) == numbered(lengths))
-        c, s = ids.classify, ids.separate
-        text = list(range(1000, 1034))
-        assert rows_of(lengths, 10, ids, order) == [
-            [c, *text[:8], s],
-            [c, *text[8:11], s, *text[11:13], s],
-            [c, *text[13:21], s],
-            [c, *text[21:29], s],
-            [c, *text[29:34], s],
-        ]
-
-    def test_take_and_concatenate(self, ids):
-        lengths = [[3, 9, 2], [5], [1, 1], [30]]
-        whole = packed(lengths, 12)
-        twice = PackedRows.concatenate([whole, whole])
-        order = np.array([3, 0, len(whole) + 3, 1])
-        tokens = np.arange(1000, 1051, dtype=np.uint16)
-        rows = assemble_packed(tokens, whole, 12, ids)["input_ids"]
-        found = assemble_packed(tokens, twice.take(order), 12, ids)["input_ids"]
-        assert np.array_equal(found, rows[[3, 0, 3, 1]])
 
     def test_every_order_of_the_documents_is_as_likely(self, ids):
         """Six orders of three documents; chi-square with 5 degrees of freedom, p = 1e-4."""

@@ -21,6 +21,15 @@ MAKE_GOLDEN = runpy.run_path(str(GOLDEN_FOLDER / "make_golden.py"))
 GOLDEN = json.loads((GOLDEN_FOLDER / "pairs.json").read_text())
 
 
+def test_draws_are_those_of_random():
+    state, reference = random_state("pairs 12345 3 0"), random.Random("pairs 12345 3 0")
+    for turn in range(2000):
+        bits = turn % 140
+        assert kernels.draw(state) == reference.random()
+        assert kernels.draw_below(state, 1 + turn) == int(reference.random() * (1 + turn))
+        assert kernels.draw_heads(state, bits) == (bits and reference.getrandbits(bits).bit_count())
+
+
 def places(corpus):
     """Each token's document, and the set of offsets at which a sentence starts."""
     owner, starts = [], set()

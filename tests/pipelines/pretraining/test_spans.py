@@ -127,20 +127,6 @@ def test_a_span_is_hidden_alike_and_80_10_10_of_the_spans(masked):
     assert (way[1:] == way[:-1])[is_next].mean() > 0.9
 
 
-def test_rows_are_masked_alike_alone_and_in_company():
-    ids, used = rows_of(50, 32, seed=9)
-    random = np.random.Generator(np.random.PCG64(7))
-    key = random.permuted(np.tile(np.arange(32, dtype=np.uint32), (50, 1)), axis=1)
-    is_start, is_fixed = ~IDS.is_continuation[ids], IDS.is_fixed[ids]
-    wanted = np.minimum(4, (~is_fixed).sum(axis=1))
-    lengths = draw_lengths(50, 4, random)
-    together, _ = choose_spans(key, is_start, is_fixed, wanted, lengths)
-    for row in range(0, 50, 7):
-        of = slice(row, row + 1)
-        alone, _ = choose_spans(key[of], is_start[of], is_fixed[of], wanted[of], lengths[of])
-        assert (alone[0] == together[row]).all()
-
-
 def test_a_row_that_has_nothing_to_predict():
     ids = np.array([[IDS.classify, IDS.unknown, IDS.separate, IDS.unknown, IDS.separate]], np.int32)
     is_fixed = IDS.is_fixed[ids]

@@ -37,6 +37,21 @@ def data(capsys, corpus_file, output, *flags):
     return status, printed.out, printed.err
 
 
+def check_segments(rows, texts, reference):
+    """Each segment of the records is a part of a text as the library itself spells it."""
+
+    def spelled(ids):
+        return "," + ",".join(map(str, ids)) + ","
+
+    whole = [spelled(reference.encode(text, add_special_tokens=False).ids) for text in texts]
+    for row, mask, segments in zip(
+        restored(rows), rows["input_mask"], rows["segment_ids"], strict=True
+    ):
+        used, is_b = row[mask > 0], segments[mask > 0] > 0
+        for segment in (used[~is_b][1:-1], used[is_b][:-1]):
+            assert any(spelled(segment) in each for each in whole)
+
+
 def verified_folders(capsys, tmp_path, *arguments):
     """Verifies folders in one run; returns path -> findings."""
     _, _, error = data_command.verify(capsys, *arguments, f"--output={tmp_path}/verified")
@@ -50,7 +65,6 @@ def verified_folders(capsys, tmp_path, *arguments):
 def test_records_are_the_text_of_the_corpus(
     capsys, tmp_path, corpus, corpus_file, tokenizers, kind
 ):
-    """Each segment is a part of a document as the library itself spells it."""
     output = tmp_path / "records"
     folder = tokenizers[kind]
     assert data(capsys, corpus_file, output, f"--tokenizer={folder}")[0] == 0
@@ -60,23 +74,12 @@ def test_records_are_the_text_of_the_corpus(
     assert info(output)["vocabulary"]["token_bytes"] == 2
     assert (output / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
     assert not (output / "vocab.txt").exists()
-    documents = [
-        reference.encode(" ".join(each), add_special_tokens=False).ids for each in corpus if each
-    ]
-    spelled = ["," + ",".join(map(str, document)) + "," for document in documents]
     rows = read_records(output)
-    text = restored(rows)
-    assert len(text) > 100
-    for row, (mask, segments) in zip(
-        text, zip(rows["input_mask"], rows["segment_ids"], strict=True), strict=True
-    ):
-        used = row[mask > 0]
-        assert used[0] == ids["classify"] and used[-1] == ids["separate"]
-        assert set(row[mask == 0]) <= {ids["padding"]}
-        first, second = used[segments[mask > 0] == 0][1:-1], used[segments[mask > 0] == 1][:-1]
-        for segment in (first, second):
-            wanted = "," + ",".join(map(str, segment)) + ","
-            assert any(wanted in each for each in spelled)
+    used = rows["input_mask"] > 0
+    assert len(used) > 100 and set(rows["input_ids"][~used]) <= {ids["padding"]}
+    for row, mask in zip(restored(rows), used, strict=True):
+        assert (row[mask][0], row[mask][-1]) == (ids["classify"], ids["separate"])
+    check_segments(rows, [" ".join(each) for each in corpus if each], reference)
     other = tmp_path / "other"
     shutil.copytree(output, other)
     config = json.loads((other / "tokenizer_config.json").read_text())
@@ -91,7 +94,7 @@ def test_records_are_the_text_of_the_corpus(
 
 @pytest.mark.parametrize("kind", [ROBERTA, ALBERT])
 def test_text_without_spaces(capsys, tmp_path, kind):
-    """Segments are parts of documents as the library spells them; near duplicates are found."""
+    """Near duplicates are found, too."""
     generator = random.Random(7)
     sentences = [f"{word}{end}" for word in ARTICLE_1["zh"].split("，") for end in "。！？"]
     sentences += ["家\u200d人。", "👩\u200d👧！"]  # The joiners are tokens of the library, too.
@@ -104,16 +107,6 @@ def test_text_without_spaces(capsys, tmp_path, kind):
     flags = [f"--tokenizer={tmp_path}/tokenizer.json", "--language=zh", "--duplicates=near"]
     assert data(capsys, path, tmp_path / "whole", *flags)[0] == 0
     assert info(tmp_path / "whole")["counts"]["documents"]["dropped"]["near_duplicates"] >= 1
-    spelled = [
-        "," + ",".join(map(str, reference.encode(text, add_special_tokens=False).ids)) + ","
-        for text in [*texts, near]
-    ]
     rows = read_records(tmp_path / "whole")
     assert len(rows["input_ids"]) > 20
-    for ids, mask, segments in zip(
-        restored(rows), rows["input_mask"], rows["segment_ids"], strict=True
-    ):
-        used, of_b = ids[mask > 0], segments[mask > 0] > 0
-        for segment in (used[~of_b][1:-1], used[of_b][:-1]):
-            wanted = "," + ",".join(map(str, segment)) + ","
-            assert any(wanted in each for each in spelled)
+    check_segments(rows, [*texts, near], reference)

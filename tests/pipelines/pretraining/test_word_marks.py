@@ -64,14 +64,6 @@ def test_marks_stay_with_their_tokens(vocab_size):
     assert sum(len(each.tokens) for each in unpacked) == len(documents.tokens)
 
 
-def test_a_mark_takes_a_bit():
-    marked, plain = make(), make(marked=False)
-    assert len(marked.pack()) - len(plain.pack()) == -(-len(marked.tokens) // 8)
-    assert len(plain.begins_word) == 0
-    joined = CompactDocuments.concatenate([CompactDocuments.empty(), marked])
-    assert is_aligned(joined)
-
-
 def instances(documents, vocabulary, **parameters):
     parameters = InstanceParameters(48, 7, dupe_factor=2, **parameters)
     ids, made = TokenIds.of(vocabulary), InstanceCounts()
