@@ -16,7 +16,7 @@ from support import small_evaluation
 from support.small_evaluation import ROWS, arguments
 from support.stand_in_models import LABELS, RULES
 
-from beambert import console, io
+from beambert import console
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions, run
@@ -321,37 +321,3 @@ def test_a_baseline_without_its_predictions_is_refused(blessed, data, model, tmp
         with pytest.raises(InputError, match=message):
             evaluate.main(arguments(data, model, tmp_path / "output", f"--baseline={baseline}"))
     assert not (tmp_path / "output").exists()
-
-
-@pytest.mark.release
-def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
-    """The results are those of local folders, and everything is called by its own name."""
-    root = f"{gs}/{tmp_path.name}"
-    for name, folder in (("data", data), ("model", model)):
-        io.copy(str(folder), f"{root}/{name}")
-    io.write_bytes(f"{root}/model/checkpoints/ckpt-000001/model.safetensors", b"large")
-    there = arguments(f"{root}/data", f"{root}/model", f"{root}/first/")
-    evaluate.main(there)
-    evaluate.main([*there[:-1], f"--output={root}/second", f"--baseline={root}/first"])
-    assert f"Slices and errors: {root}/second/report.html" in capsys.readouterr().out
-    io.copy(f"{root}/second", str(tmp_path / "second"))
-    assert sorted(path.name for path in (tmp_path / "second").iterdir()) == sorted(
-        path.name for path in blessed[0].iterdir()
-    )
-    first, second = metrics_of(blessed[0]), metrics_of(tmp_path / "second")
-    assert second["model"] == f"{root}/model" and second["data_dir"] == f"{root}/data"
-    assert second["baseline"]["evaluation"] == f"{root}/first"
-    assert second["baseline"]["model"] == f"{root}/model"
-    for name in ("overall", "slices", "weights_sha256", "data_sha256", "details"):
-        assert first[name] == second[name]
-    with pytest.raises(InputError, match=f"--output={root}/first: already holds the finished"):
-        evaluate.main([*there, "--threshold=0.9"])
-    for flag, message in (
-        (f"--data_dir={root}/none", f"--data_dir={root}/none: no such folder"),
-        (f"--model={root}/none", f"--model={root}/none: no such folder"),
-        (f"--baseline={root}/none", f"--baseline={root}/none: holds no finished evaluation"),
-        (f"--output={root}/data", f"--output={root}/data: already holds something else"),
-        (f"--output={gs}/forbidden/o", "forbidden/o.*: cannot be .*403"),
-    ):
-        with pytest.raises(InputError, match=message):
-            evaluate.main([*there, f"--output={root}/third", flag])

@@ -10,7 +10,6 @@ from support.stand_in_models import LABELS
 
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
-from beambert.pipelines.evaluation.predictions import PredictBatch
 from beambert.pipelines.tasks.find_model import find_model
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model
@@ -82,23 +81,6 @@ def test_weights_that_are_cut_off_are_one_sentence(data, model, tmp_path, capfd)
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.slow
-def test_a_disk_that_is_full_is_one_sentence(data, model, tmp_path, monkeypatch, capfd):
-    """And the same command begins again."""
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    output = tmp_path / "output"
-    with monkeypatch.context() as patch:
-        patch.setattr(PredictBatch, "process", full)
-        with pytest.raises(InputError, match="--output: cannot be written.*No space left on dev"):
-            evaluate.main(arguments(data, model, output))
-    assert "Traceback" not in capfd.readouterr().err
-    evaluate.main(arguments(data, model, output))
-    assert (output / "BLESSED").exists()
-
-
 def test_a_model_that_is_still_trained_is_refused(data, model, tmp_path):
     """It has training.json from the start and _SUCCESS from the end."""
     unfinished = shutil.copytree(model, tmp_path / "model")
@@ -109,20 +91,3 @@ def test_a_model_that_is_still_trained_is_refused(data, model, tmp_path):
     assert find_model(str(unfinished), "classification").labels == LABELS
     with pytest.raises(InputError, match="was trained for classification but the task asks for"):
         find_model(str(unfinished), "tagging")
-
-
-def test_a_folder_with_something_else_is_left_alone(data, model, tmp_path):
-    """Also one whose metrics.json is not an evaluation's."""
-    foreign = tmp_path / "foreign"
-    foreign.mkdir()
-    (foreign / "metrics.json").write_text('{"loss": 1}')
-    file = tmp_path / "file"
-    file.write_text("x")
-    with pytest.raises(InputError, match="already holds something else \\(metrics.json …\\)"):
-        evaluate.main(arguments(data, model, foreign))
-    (foreign / "thesis.tex").write_text("x")
-    with pytest.raises(InputError, match="already holds something else \\(metrics.json …\\)"):
-        evaluate.main(arguments(data, model, foreign))
-    with pytest.raises(InputError, match="is a file; name a folder"):
-        evaluate.main(arguments(data, model, file))
-    assert (foreign / "metrics.json").read_text() == '{"loss": 1}'

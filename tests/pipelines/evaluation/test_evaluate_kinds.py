@@ -5,10 +5,8 @@ import shutil
 
 import numpy as np
 import pytest
-import scipy.stats
 from support.stand_in_models import (
     Finder,
-    Regressor,
     Tagger,
     save_model,
 )
@@ -16,8 +14,6 @@ from support.stand_in_models import (
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
 
-LENGTHS = ((5, 0.5), (12, 1), (31, 2), (40, 4.5), (3, 1))
-NUMBERS = [("x" * length, label) for length, label in LENGTHS]
 SENTENCES = [
     (["Anna", "saw", "Bo", "Li"], ["B-person", "O", "B-person", "I-person"]),
     (["nobody", "came"], ["O", "O"]),
@@ -32,31 +28,6 @@ def run(task, data, model, output, *more):
         [f"--task={task}", f"--data_dir={data}", f"--model={model}", f"--output={output}", *more]
     )
     return json.loads((output / "metrics.json").read_text()), (output / "report.html").read_text()
-
-
-@pytest.mark.slow
-def test_regression(tmp_path):
-    """Against SciPy; labels are sliced by quarter."""
-    lines = ["text\tlabel", *(f"{text}\t{label}" for text, label in NUMBERS)]
-    (tmp_path / "dev.tsv").write_text("\n".join(lines) + "\n")
-    model = save_model(Regressor(), tmp_path / "model")
-    metrics, page = run("regression", tmp_path, model, tmp_path / "output")
-    labels = np.array([label for _, label in NUMBERS])
-    scores = np.array([len(text) / 10 for text, _ in NUMBERS])
-    overall = metrics["overall"]
-    assert overall["pearson"] == pytest.approx(scipy.stats.pearsonr(labels, scores)[0], abs=1e-6)
-    assert overall["spearman"] == pytest.approx(scipy.stats.spearmanr(labels, scores)[0], abs=1e-6)
-    squares = (labels - scores) ** 2
-    assert overall["mean_squared_error"] == pytest.approx(squares.mean(), abs=1e-6)
-    assert {name: part["example_count"] for name, part in metrics["slices"]["label"].items()} == {
-        "0.5 to 1": 3,
-        "2 to 2": 1,
-        "4.5 to 4.5": 1,
-    }
-    assert metrics["thresholds"][0]["reason"].startswith("Pearson 0.9")
-    # The text of 31 letters is furthest from its label, by 1.1.
-    first = page[page.index("Worst errors") :].split("<td")[1]
-    assert f">{'x' * 31}<" in first
 
 
 @pytest.fixture(scope="module")

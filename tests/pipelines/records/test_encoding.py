@@ -86,15 +86,6 @@ def test_gzip(rows, tmp_path):
     assert list(records) == 7 * records_of(examples)
 
 
-@pytest.mark.parametrize("length", [1, 60, 120, 130, 9_000])
-def test_examples_of_any_size(length):
-    rows = {"a": np.full((1, length), 200), "b": np.ones((1, 1))}
-    (record,) = records_of(encode_examples(rows))
-    features = tf.train.Example.FromString(record).features.feature
-    assert list(features["a"].int64_list.value) == [200] * length
-    assert list(features["b"].float_list.value) == [1.0]
-
-
 # Values around the least numbers whose varints have one more byte.
 AROUND_VARINTS = [0, 1, 127, 128, (1 << 14) - 1, 1 << 14, (1 << 21) - 1, 1 << 21]
 

@@ -101,7 +101,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("name", ["a", "a.gz"])
     def test_every_flipped_byte_is_seen(self, tmp_path, name):
-        content = pathlib.Path(write(tmp_path / name, [RECORD, RECORD])).read_bytes()
+        content = pathlib.Path(write(tmp_path / name, [RECORD])).read_bytes()
         # gzip's own header has fields (time, system) that nothing depends on.
         for place in range(0 if name == "a" else 10, len(content)):
             damaged = bytearray(content)

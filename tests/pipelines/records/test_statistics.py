@@ -16,7 +16,6 @@ from support.record_files import (
     RECORD,
     changed,
     count,
-    made_with,
     read,
     serialize,
     statistics,
@@ -28,7 +27,6 @@ from beambert.pipelines.records.contract import (
     MASK_PARAMETERS,
     PREDICTION_FEATURES,
     RecordsInfo,
-    feature_shapes,
 )
 from beambert.pipelines.records.encoding import encode_examples
 from beambert.pipelines.records.reading import (
@@ -50,7 +48,6 @@ from beambert.pipelines.records.statistics import (
     merge_samples,
     restore_ids,
     sample_rows,
-    warn,
 )
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -143,12 +140,6 @@ class TestCounts:
         assert found.faults == {} and found.with_vocabulary == 0
         assert figures(found)["unknown_share"] is None
         assert figures(found)["hidden_as_mask_share"] is None
-
-    def test_no_records(self):
-        empty = RecordStatistics.empty(12, 4)
-        assert figures(empty)["is_next_share"] is None and figures(empty)["highest_id"] is None
-        assert warn(empty, {}, made_with()) == []
-        assert (empty + statistics(RECORD)).to_json() == statistics(RECORD).to_json()
 
     def test_json(self):
         found = statistics(RECORD, changed(next_sentence_labels=[2]))
@@ -470,10 +461,6 @@ def test_encoding_leaves_out_what_has_no_values():
     check_encoded(rows | empty, [mine], IDS)
     with pytest.raises(RuntimeError, match="differ"):
         check_encoded(rows | empty, [serialize(changed(PAIR, input_ids={1: 9}))] * 2, IDS)
-
-
-def test_the_features_of_the_contract():
-    assert feature_shapes(12, 0).keys() == feature_shapes(12, 4).keys() - set(PREDICTION_FEATURES)
 
 
 def info(**parameters) -> str:

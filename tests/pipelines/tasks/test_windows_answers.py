@@ -8,7 +8,7 @@ import pytest
 from support.questions import GOLDEN, ask, write
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.squad import read_questions, score
+from beambert.pipelines.tasks.squad import read_questions
 from beambert.pipelines.tasks.windows import (
     decode,
     has_most_context,
@@ -162,22 +162,3 @@ def test_logits_that_are_none(questions, windows, logits):
         decode(questions, windows, *logits[:, 1:], True, *PARAMETERS)
     with pytest.raises(ValueError, match="shape"):
         decode(questions, windows, *logits[:, :, :20], True, *PARAMETERS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", ["dev-v1.1.reconstructed.json", "dev-v2.0.reconstructed.json"])
-def test_perfect_logits(shared_data, file):
-    """They answer every question of SQuAD, but for those whose answers the features can't give."""
-    name = "bert-base-uncased-vocab.txt"
-    vocabulary = Vocabulary.parse((shared_data / "vocab" / name).read_bytes(), name)
-    read = read_questions(shared_data / "squad" / file)
-    windows = make_windows(read.questions, OffsetTokenizer(vocabulary, True), 384)
-    start_logits, end_logits = np.random.default_rng(3).uniform(-11, -9, (2, len(windows), 384))
-    rows = np.arange(len(windows))
-    start_logits[rows, windows.start_positions] = 10
-    end_logits[rows, windows.end_positions] = 10
-    is_v2 = "v2.0" in file
-    found = decode(read.questions, windows, start_logits, end_logits, is_v2)
-    scores = score(read.questions, found.answers, is_v2, found.null_odds or None)
-    # Others are parts of word pieces, or have more than 30 of them.
-    assert scores.exact.mean() > 0.997

@@ -13,7 +13,6 @@ from beambert.pipelines.tasks.windows import make_windows
 from beambert.pipelines.tokenizers.encoding import (
     make_offset_tokenizer,
     make_tokenizer,
-    tokenize_documents,
 )
 from beambert.pipelines.tokenizers.folders import read_given
 
@@ -57,22 +56,6 @@ def test_half_a_character_is_a_question_mark(folders):
         in_turn(*tokenizer.tokenize_batch(["a\ud83d b", "a? b"]))
         == [in_turn(*tokenizer.tokenize_batch(["a? b"]))[0]] * 2
     )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_sentences_give_the_ids_of_their_document(folders, texts, kind):
-    vocabulary, lower = vocabulary_of(folders[kind])
-    documents = [texts[start : start + 5] for start in range(0, 100, 5)]
-    tokenizer = make_tokenizer(vocabulary, lower)
-    split = [(document, ()) for document in documents]
-    ids, lengths = tokenize_documents(tokenizer, split, vocabulary.space_before)
-    assert len(lengths) == 100
-    by_document = lengths.reshape(-1, 5).sum(axis=1)
-    expected = [
-        reference_of(folders[kind]).encode(" ".join(document), add_special_tokens=False).ids
-        for document in documents
-    ]
-    assert in_turn(ids, by_document) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -38,14 +38,6 @@ def test_harmless_losses_are_no_warning(text):
     assert warn_of_lost_marks([text]) == []
 
 
-def test_the_words_are_those_of_the_tokenizer():
-    from beambert.pipelines.tokenizers.word_pieces import words_of
-
-    (warning,) = warn_of_lost_marks(["हिन्दी पुस्तक"])
-    before, after = (piece.partition("”")[0] for piece in warning.split("“")[1:])
-    assert "".join(words_of(before, do_lower_case=True)) == after
-
-
 @pytest.mark.parametrize("language", ARTICLE_1)
 def test_only_thai_has_no_spaces(language):
     notes = warn_of_unspaced_words([ARTICLE_1[language]] * 2)

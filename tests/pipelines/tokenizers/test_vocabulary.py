@@ -4,7 +4,6 @@ import contextlib
 import gzip
 import json
 import pathlib
-import pickle
 
 import numpy as np
 import pytest
@@ -131,10 +130,6 @@ def without_mask(content):
     del content["model"]["vocab"]["<mask>"]
 
 
-def with_word_ends(content):
-    content["model"]["end_of_word_suffix"] = "</w>"
-
-
 def without_unknown(content):
     tokens = [[token, -1.0] for token in (*content["model"]["vocab"], "▁a")]
     content["pre_tokenizer"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}
@@ -240,19 +235,6 @@ def test_a_tokenizer_that_was_saved_again_is_the_same(folders, kind, tmp_path):
     again.write_text(json.dumps(content))
     with contextlib.suppress(InputError):
         assert given(again)[0].sha256 != before.sha256
-
-
-@pytest.mark.parametrize("kind", [ROBERTA, ALBERT, XLMR])
-def test_a_pickle_holds_little_more_than_the_file(folders, kind):
-    """Workers get a pickle, and the tokens in it are those that were sent."""
-    sent, _ = given(folders[kind])
-    pieces, sha256 = sent.pieces, sent.sha256
-    pickled = pickle.dumps(sent)
-    assert len(pickled) < len(sent.data) + 1500
-    received = pickle.loads(pickled)
-    assert received == sent and type(received.tokens) is tuple
-    assert (received.pieces, received.sha256) == (pieces, sha256)
-    assert received.files() == sent.files()
 
 
 @pytest.mark.parametrize(
