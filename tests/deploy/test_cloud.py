@@ -8,7 +8,6 @@ import tomllib
 import types
 
 import pytest
-from google.api_core.exceptions import FailedPrecondition, PermissionDenied
 from google.auth import identity_pool
 from support.cloud_samples import COMMIT, SETTINGS
 
@@ -24,16 +23,6 @@ HERE = "gs://my-project-beambert"
 STATE, CONFIG = f"{HERE}-state", f"{HERE}-config"
 
 
-class Answer:
-    def __init__(self, status, content):
-        self.status_code, self._content = status, content
-        self.headers, self.text = {}, str(content)
-        self.request = types.SimpleNamespace(method="GET", url="u")
-
-    def json(self):
-        return self._content
-
-
 class Google:
     """A project: its roles, its buckets, and the programs that change them.
 
@@ -45,11 +34,10 @@ class Google:
     """
 
     def __init__(self, monkeypatch):
-        self.lacked, self.is_known = set(), True
+        self.lacked = set()
         self.buckets, self.calls, self.fails, self.files = set(), [], None, {}
-        self.applied, self.early = False, 0
+        self.applied = False
         monkeypatch.setattr(google_cloud, "session", lambda _: self)
-        monkeypatch.setattr(google_cloud, "_SECONDS_BETWEEN_TRIES", 0)
         monkeypatch.setattr(cloud, "check_machine", lambda _: COMMIT)
         monkeypatch.setattr(cloud, "check_programs", lambda: None)
         monkeypatch.setattr(cloud, "call", self.call)
@@ -67,11 +55,9 @@ class Google:
         return [name for name in self.files if name.startswith(f"{path}/")]
 
     def request(self, method, url, json):
-        if self.early:
-            self.early -= 1
-            return Answer(403, {"error": {"message": "API has not been used in project before"}})
         assert url.endswith("/my-project:testIamPermissions") and method == "POST"
-        return Answer(200, {"permissions": [*({*json["permissions"]} - self.lacked)]})
+        answer = {"permissions": [*({*json["permissions"]} - self.lacked)]}
+        return types.SimpleNamespace(status_code=200, headers={}, json=lambda: answer)
 
     def call(self, *words):
         self.calls.append([*words])
@@ -95,7 +81,7 @@ class Google:
         if words[:4] == ("gcloud", "storage", "buckets", "describe"):
             return "there" if words[4] in self.buckets else None
         if "list" in words:
-            return "aiplatform.googleapis.com\ndataflow.googleapis.com" if self.is_known else None
+            return "aiplatform.googleapis.com\ndataflow.googleapis.com"
         return ""
 
     def did(self, *wanted):
@@ -196,12 +182,6 @@ def test_an_approver_builds_and_deploys_what_an_owner_has_applied(google):
     assert "apply" not in google.did(*STEPS) and google.did("deploy") == ["deploy"]
 
 
-def test_apis_that_are_not_known_everywhere_yet(google):
-    google.early = 3
-    up()
-    assert google.did("deploy") == ["deploy"]
-
-
 def test_a_workload_identity_federation_makes_requests_in_the_projects_name(tmp_path, monkeypatch):
     """As CI has one: a file, no key, and a token of another issuer."""
     found = {
@@ -223,18 +203,6 @@ def test_a_workload_identity_federation_makes_requests_in_the_projects_name(tmp_
     assert isinstance(bucket.client._credentials, identity_pool.Credentials)
 
 
-def test_service_agents_that_are_still_being_made(monkeypatch):
-    monkeypatch.setattr(google_cloud, "_SECONDS_BETWEEN_TRIES", 0)
-    errors = [FailedPrecondition("Service agents are being provisioned."), PermissionDenied("no")]
-
-    def call(**_):
-        raise errors.pop(0)
-
-    with pytest.raises(PermissionDenied):  # not waited for
-        google_cloud.patiently(call)
-    assert not errors
-
-
 def test_another_task_must_be_there(google):
     with pytest.raises(InputError, match=f"data_dir: {CONFIG}/glue/SST-2 is empty"):
         up(f"--config={ROOT}/deploy/retrain.toml")
@@ -252,18 +220,6 @@ def test_another_project_or_no_answer(google, monkeypatch, kind):
     with pytest.raises(InputError, match="nothing was changed"):
         command.main([kind, "--project=my-project"])
     assert not google.calls
-
-
-def test_a_project_that_is_not_known(google):
-    google.is_known = False
-    with pytest.raises(InputError, match="cannot be looked at; log in"):
-        down()
-
-
-def test_a_teardown_without_its_programs(monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(InputError, match="gcloud: is not installed"):
-        cloud.down(SETTINGS, True)
 
 
 def settings_with(folder, **values):

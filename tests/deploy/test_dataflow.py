@@ -7,8 +7,6 @@ import pytest
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import GoogleCloudOptions, WorkerOptions
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
-from google.cloud import dataflow_v1beta3 as dataflow
-from support import emulated_storage
 from support import growing_corpus as corpus
 
 from beambert import io
@@ -190,27 +188,3 @@ def test_workers_do_not_see_this_machine(root, capsys, command, flag):
     local = f"--{flag}={root}/text/1.jsonl"
     assert run_command([*arguments, local]) == 2
     assert f"{local}: Dataflow's workers don't see this machine's" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_submission(gs, storage_environment, root):
-    """To an endpoint that takes the job and says that it is done, with nothing made."""
-    port = storage_environment["STORAGE_EMULATOR_HOST"].rpartition(":")[2]
-    arguments = [*commands(root, "", "sent")["data"], *BEAM_FLAGS, f"--job_name=records-{port}"]
-    arguments += [f"--dataflow_endpoint=http://localhost:{port}", "--sdk_container_image=image"]
-    arguments += ["--labels=app=beambert"]
-    assert run_command(arguments) == 2  # there are no records after all
-    text = io.read_bytes(f"{gs}/{emulated_storage.JOB_FILE}", "")
-    dataflow.Job.from_json(text)  # a field that the protocol lacks raises
-    job = json.loads(text)
-    assert job["name"] == f"records-{port}" and job["labels"] == {"app": "beambert"}
-    environment = job["environment"]
-    flexrs = dataflow.FlexResourceSchedulingGoal.FLEXRS_COST_OPTIMIZED
-    assert environment["flexResourceSchedulingGoal"] == flexrs
-    (pool,) = environment["workerPools"]
-    assert pool["machineType"] == "n2-highmem-4"
-    assert pool["autoscalingSettings"]["maxNumWorkers"] == 50
-    assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == ["image"]
-    for package in pool["packages"]:
-        path = package["location"].replace("storage.googleapis.com/", "gs://")
-        assert io.read_bytes(path, "")

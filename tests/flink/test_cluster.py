@@ -1,4 +1,4 @@
-"""The data command on a cluster of Flink that loses a machine or a worker in the middle of it.
+"""The data command on a cluster of Flink that loses a machine or a worker, and in a small heap.
 
 `make test-flink` fetches Flink and runs this; it is no part of `make test`.
 """
@@ -32,12 +32,29 @@ STARTED: list[subprocess.Popen] = []
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def jar():
     jar = pathlib.Path(os.environ.get("BEAMBERT_FLINK_JAR", ""))
     if not jar.is_file() or not shutil.which("java"):
         pytest.skip("needs Java 17 and BEAMBERT_FLINK_JAR, a job server of Beam's")
+    return jar
+
+
+@pytest.fixture(scope="module")
+def cluster(jar, tmp_path_factory):
     with started(tmp_path_factory.mktemp("flink"), jar.parent / "lib") as cluster:
         yield cluster
+
+
+def write_text(folder, megabytes: float) -> list[str]:
+    """Writes text to files, and returns these."""
+    generator, inputs, size = random.Random(0), [], 0
+    # Documents are drawn from a stock of sentences, so that making the text is quick.
+    sentences = make_document(generator, 20_000)
+    while size < megabytes * 1e6:
+        inputs.append(folder / f"text_{len(inputs):03}")
+        documents = (generator.choices(sentences, k=generator.randint(1, 60)) for _ in range(500))
+        size += inputs[-1].write_text("\n\n".join("\n".join(document) for document in documents))
+    return [*map(str, inputs)]
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +62,12 @@ def make(tmp_path_factory, vocabulary):
     """The function that starts the command on the same text, for an output."""
     folder = tmp_path_factory.mktemp("text")
     (folder / "vocab.txt").write_bytes(vocabulary.serialize())
-    generator = random.Random(0)
-    # Documents are drawn from a stock of sentences, so that making the text is quick.
-    sentences = make_document(generator, 20_000)
-    inputs = []
-    while sum(path.stat().st_size for path in inputs) < MEGABYTES * 1e6:
-        inputs.append(folder / f"text_{len(inputs):03}")
-        documents = (generator.choices(sentences, k=generator.randint(1, 60)) for _ in range(500))
-        inputs[-1].write_text("\n\n".join("\n".join(document) for document in documents))
+    inputs = write_text(folder, MEGABYTES)
 
     def start(output, *flags) -> subprocess.Popen:
         command = [sys.executable, "-m", "beambert", "data", f"--vocab_file={folder}/vocab.txt"]
         # The workers have another current folder, so that the relative path is the command's.
-        command += [f"--output={output.name}", "--input", *map(str, inputs), *FLAGS, *flags]
+        command += [f"--output={output.name}", "--input", *inputs, *FLAGS, *flags]
         process = subprocess.Popen(
             command,
             cwd=output.parent,
@@ -207,3 +217,33 @@ def test_a_folder_that_workers_do_not_see_is_told_once(cluster, vocabulary, tmp_
     sentence = f"beambert data: --output={output}: the workers don't see this folder; name one"
     assert done.stderr.count(sentence) == done.stderr.count("the workers don't see") == 1
     wait_until(lambda: not cluster.running_jobs(), SECONDS_TO_GIVE_UP)
+
+
+HEAP_MEGABYTES = 96
+# Flink's network buffers and the reading of its spilled shuffle take direct memory, whose limit is
+# the heap's unless given. Out of heap, a thread that receives from the workers dies and the job
+# waits for it for ever; so the whole JVM shall end. The messages are large, and in a heap this
+# small the default collector (G1) finds no place for them long before it is full.
+JVM = (
+    f"-Xmx{HEAP_MEGABYTES}m -XX:MaxDirectMemorySize=512m -XX:+UseSerialGC "
+    "-XX:+ExitOnOutOfMemoryError"
+)
+
+
+def test_the_same_bytes_from_more_than_the_heap(jar, tmp_path, vocabulary, monkeypatch):
+    """In one JVM with the workers in the command's own process."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", JVM)
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
+    command = [sys.executable, "-m", "beambert", "data", f"--vocab_file={tmp_path}/vocab.txt"]
+    command += ["--input", *write_text(tmp_path, 1.1 * HEAP_MEGABYTES), *FLAGS]
+    # A shard's documents and the messages in flight must fit in the heap: many shards, one slot,
+    # and messages sent every 0.1 s rather than at 10 MB.
+    flink = [f"--flink_job_server_jar={jar}", "--flink_master=[local]", "--parallelism=1"]
+    flink += ["--environment_type=LOOPBACK", "--experiments=data_buffer_time_limit_ms=100"]
+    results = []
+    for name, flags in (("FnApiRunner", []), ("FlinkRunner", flink)):
+        runner = [f"--runner={name}", "--num_shards=64", f"--output={tmp_path / name}"]
+        started = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        process = subprocess.Popen([*command, *runner, *flags], **started)
+        results.append(result_of(process, tmp_path / name))
+    assert results[0] == results[1]

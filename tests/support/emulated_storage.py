@@ -40,10 +40,6 @@ from gcp_storage_emulator.storage import Storage
 
 HOSTS = ("www.googleapis.com", "storage.googleapis.com", "iamcredentials.googleapis.com")
 BUCKET = "bucket"
-# The bucket of the configuration, as deploy/terraform names it.
-CONFIGURED = f"{BUCKET}-config"
-# What a job that was submitted to Dataflow asked for.
-JOB_FILE = "submitted/job.json"
 # Where the server takes what is to become of requests, and says what became of them.
 CONTROL = "/control"
 # Instead of a status: the connection ends before the request is done, or after it.
@@ -104,8 +100,6 @@ class Handler(emulator.RequestHandler):
     # Whoever sends a request like this pattern waits for its answer until he is killed.
     held = ""
     is_holding = False
-    # A request like this pattern is forbidden, as after a permission was revoked.
-    refused = ""
     # Requests like this pattern get this status, so many times.
     faulty, status, faults_left = "", 0, 0
 
@@ -126,7 +120,7 @@ class Handler(emulator.RequestHandler):
             name = name or self._name_in_body(query)
             request = f"{method} {name}"
             is_held = re.fullmatch(self.held, request)
-            is_refused = name.startswith(self.forbidden) or re.fullmatch(self.refused, request)
+            is_refused = name.startswith(self.forbidden)
         if is_held:
             Handler.is_holding = True
             # Nothing of the request is done, and the connection stays open.
@@ -137,8 +131,6 @@ class Handler(emulator.RequestHandler):
                 self._answer(HTTPStatus.OK, token)
             elif url.path.endswith("/storageLayout"):
                 self._answer(HTTPStatus.OK, b'{"hierarchicalNamespace": {"enabled": false}}')
-            elif url.path.startswith("/v1b3/"):
-                self._take_job()
             elif is_refused:
                 self._answer(HTTPStatus.FORBIDDEN)
             elif self.faults_left and re.fullmatch(self.faulty, request):
@@ -210,22 +202,12 @@ class Handler(emulator.RequestHandler):
         except NotFound:
             return expected == "0"
 
-    def _take_job(self) -> None:
-        """Dataflow's jobs.create, and what asks for the job and its messages afterwards."""
-        if self.command == "POST":
-            self._store(BUCKET, JOB_FILE, self.rfile.read(int(self.headers["Content-Length"])))
-        job = {"id": "1", "projectId": "project", "location": "here", "name": "job"}
-        state = {"currentState": "JOB_STATE_DONE", "currentStateTime": "2026-01-01T00:00:00Z"}
-        self._answer(HTTPStatus.OK, json.dumps(job | state).encode())
-
     def _make_empty(self, name: str) -> None:
-        self._store(self.path.partition("/b/")[2].partition("/")[0], name, b"")
+        bucket = self.path.partition("/b/")[2].partition("/")[0]
+        host = f"http://{self.headers['Host']}"
+        resource = _make_object_resource(host, bucket, name, "", "0")
+        self.storage.create_file(bucket, name, b"", _checksums(b"", resource))
         self._answer(HTTPStatus.OK)
-
-    def _store(self, bucket: str, name: str, content: bytes) -> None:
-        host, size = f"http://{self.headers['Host']}", str(len(content))
-        resource = _make_object_resource(host, bucket, name, "", size)
-        self.storage.create_file(bucket, name, content, _checksums(content, resource))
 
     def _answer(self, status: HTTPStatus, body: bytes = b"{}") -> None:
         self.send_response(status)
@@ -289,7 +271,6 @@ def serve(folder: pathlib.Path) -> None:
     # It writes the list of all objects at each change, which nobody reads.
     storage._write_config_to_file = lambda: None
     buckets.create_bucket(BUCKET, storage)
-    buckets.create_bucket(CONFIGURED, storage)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate, key = write_certificate(folder)
     context.load_cert_chain(certificate, key)
@@ -337,7 +318,7 @@ def is_holding() -> bool:
 
 def refuse(pattern: str) -> None:
     """Forbids requests like "POST name/of/object" from now on; "" allows all again."""
-    _control(refused=pattern)
+    fail(pattern, HTTPStatus.FORBIDDEN, 1_000_000 if pattern else 0)
 
 
 def fail(pattern: str, status: int, times: int) -> None:
@@ -346,11 +327,6 @@ def fail(pattern: str, status: int, times: int) -> None:
     The status may be `CUT` or `LOST`.
     """
     _control(faulty=pattern, status=status, faults_left=times)
-
-
-def faults_left() -> int:
-    """Returns how many requests are still to fail, see `fail`."""
-    return _control()["faults_left"]
 
 
 @contextlib.contextmanager

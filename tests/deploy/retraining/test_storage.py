@@ -13,34 +13,9 @@ from support import growing_corpus as corpus
 from beambert import folders, io
 from beambert.deploy.retraining import command, workspace
 from beambert.errors import InputError
-from beambert.pipelines import create_pretraining_data, input_files
-from beambert.pipelines.pretraining.plan import new_inputs
+from beambert.pipelines import input_files
 
 ROOT = pathlib.Path(__file__).parents[3]
-
-
-@pytest.mark.slow
-def test_the_data_command(gs, tmp_path):
-    """The same bytes as in a folder, and what it took is known the next time."""
-    corpus.make(tmp_path)
-    text = (tmp_path / "text" / "1.jsonl").read_bytes()
-    io.write_bytes(f"{gs}/text/1.jsonl", text)
-    io.write_bytes(f"{gs}/vocab.txt", (tmp_path / "vocab.txt").read_bytes())
-    flags = ["--max_seq_length=32", "--num_shards=2", "--dupe_factor=1"]
-    for root in (gs, str(tmp_path)):
-        files_of_root = [f"--input={root}/text/*", f"--vocab_file={root}/vocab.txt"]
-        create_pretraining_data.main([*files_of_root, f"--output={root}/records", *flags])
-    names = io.list_folder(f"{gs}/records")
-    assert names == io.list_folder(f"{tmp_path}/records")
-    for name in names:
-        if name.endswith(".tfrecord"):
-            stored = io.read_bytes(f"{gs}/records/{name}", "")
-            assert stored == (tmp_path / "records" / name).read_bytes()
-    inputs = input_files.match_inputs([f"{gs}/text/*"])
-    assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == []
-    io.write_bytes(f"{gs}/text/1.jsonl", text + text)  # another object of the same name
-    inputs = input_files.match_inputs([f"{gs}/text/*"])
-    assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == inputs
 
 
 def test_an_upload_appears_when_it_is_complete(gs):
@@ -61,6 +36,14 @@ def test_an_upload_appears_when_it_is_complete(gs):
     ):
         file.write(b"whole")
     assert file.closed  # Otherwise it would be sent again when Python deletes it.
+
+
+def test_another_object_of_the_same_name_is_another_input(gs):
+    found = []
+    for text in (b"one\n", b"one\n", b"three\n"):
+        io.write_bytes(f"{gs}/inputs/a.txt", text)
+        found += input_files.match_inputs([f"{gs}/inputs/*"])
+    assert len(set(found)) == 3
 
 
 def test_a_bucket_without_permission(gs, tmp_path):
