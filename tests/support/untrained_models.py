@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 from beambert.folders import finish_output
-from beambert.model.classifier import Head
+from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import BertConfig, EncoderConfig
 from beambert.model.objectives import BERT
 from beambert.model_files import PRETRAINING
@@ -74,59 +74,52 @@ def save_encoder(
 
 def save_classifier(folder: pathlib.Path, vocabulary) -> pathlib.Path:
     """Writes the folder of a classifier of single texts."""
+    columns = {"text_columns": ["text"], "label_column": "label"}
+    return save_task(folder, vocabulary, "classification", labels=LABELS, columns=columns)
+
+
+def save_task(
+    folder: pathlib.Path,
+    vocabulary,
+    kind: str,
+    spread=0.0,
+    features=None,
+    head=PLAIN_HEAD,
+    **training,
+) -> pathlib.Path:
+    """Writes the folder of a model of a task.
+
+    Args:
+      spread: standard deviation of what is added to the initial weights, under which all texts have
+        nearly the same answer.
+      **training: further fields of training.json.
+    """
     config = small_config(vocabulary)
-    model = build_model("classification", config, len(LABELS), seed=0)
-    training = {
-        "kind": "classification",
-        "task": "classification",
-        "labels": LABELS,
-        "is_pair": False,
-        "columns": {"text_columns": ["text"], "label_column": "label"},
-    }
-    return finish(model, folder, config, vocabulary, training)
+    training = {"kind": kind, "task": kind, "labels": [], "is_pair": False} | training
+    model = build_model(kind, config, len(training["labels"]), seed=0, head=head)
+    random = np.random.default_rng(1)
+    for variable in model.weights if spread else ():
+        variable.assign(variable + random.normal(0, spread, variable.shape))
+    return finish(model, folder, config, vocabulary, training, features)
 
 
 def save_embedding(folder: pathlib.Path, vocabulary) -> pathlib.Path:
     """Writes the folder of an embedding that takes the first token."""
-    config = small_config(vocabulary)
-    model = build_model(EMBEDDING, config, 0, seed=0, head=Head(pooling="cls"))
-    random = np.random.default_rng(1)
-    for variable in model.weights:
-        variable.assign(variable + random.normal(0, 0.3, variable.shape))
-    training = {"kind": EMBEDDING, "task": EMBEDDING, "labels": [], "is_pair": False}
-    features = TextFeatures(vocabulary, True, LENGTH)
-    return finish(model, folder, config, vocabulary, training | {"pooling": "cls"}, features)
+    given = {"features": TextFeatures(vocabulary, True, LENGTH), "head": Head(pooling="cls")}
+    return save_task(folder, vocabulary, EMBEDDING, 0.3, **given, pooling="cls")
 
 
 def save_sparse(folder: pathlib.Path, vocabulary) -> pathlib.Path:
-    """Writes the folder of a sparse encoder, with weights that tell texts apart."""
-    config = small_config(vocabulary)
-    model = build_model(SPARSE, config, 0, seed=0)
-    random = np.random.default_rng(1)
-    for variable in model.weights:
-        variable.assign(variable + random.normal(0, 0.3, variable.shape))
-    training = {"kind": SPARSE, "task": SPARSE, "labels": [], "is_pair": False}
-    features = TextFeatures(vocabulary, True, LENGTH)
-    return finish(model, folder, config, vocabulary, training, features)
+    """Writes the folder of a sparse encoder."""
+    return save_task(folder, vocabulary, SPARSE, 0.3, TextFeatures(vocabulary, True, LENGTH))
 
 
 def save_late_interaction(
     folder: pathlib.Path, vocabulary, query_length: int = 9, is_served: bool = False
 ) -> pathlib.Path:
-    """Writes the folder of a late interaction, with weights that tell texts apart."""
-    config = small_config(vocabulary)
-    model = build_model(LATE_INTERACTION, config, 0, seed=0)
-    random = np.random.default_rng(1)
-    for variable in model.weights:
-        variable.assign(variable + random.normal(0, 1, variable.shape))
-    training = {
-        "kind": LATE_INTERACTION,
-        "task": LATE_INTERACTION,
-        "labels": [],
-        "is_pair": True,
-        "query_length": query_length,
-        "columns": {"text_columns": ["text", "text_b"], "label_column": "label"},
-    }
+    """Writes the folder of a late interaction."""
     features = InteractionFeatures(vocabulary, True, LENGTH, query_length)
-    given = model, folder, config, vocabulary, training
-    return finish(*given, features if is_served else None)
+    columns = {"text_columns": ["text", "text_b"], "label_column": "label"}
+    training = {"is_pair": True, "query_length": query_length, "columns": columns}
+    given = folder, vocabulary, LATE_INTERACTION, 1, features if is_served else None
+    return save_task(*given, **training)

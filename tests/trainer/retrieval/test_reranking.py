@@ -15,7 +15,6 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import read_file
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.trainer.models import build_model
 from beambert.trainer.retrieval.searching import open_reranker
 from beambert.trainer.tasks.labels import RelevanceObjective
 
@@ -35,13 +34,8 @@ OTHER = ("river", "city", "war", "died")
 def reranker(tmp_path_factory, vocabulary):
     """A model with random weights."""
     folder = tmp_path_factory.mktemp("reranker") / "model"
-    config = untrained_models.small_config(vocabulary)
-    model, random = build_model(RERANK, config, 0, seed=0), np.random.default_rng(1)
-    for variable in model.weights:
-        variable.assign(variable + random.normal(0, 0.3, variable.shape))
-    training = {"kind": RERANK, "task": RERANK, "labels": [], "is_pair": True}
     features = TextFeatures(vocabulary, True, untrained_models.LENGTH)
-    return untrained_models.finish(model, folder, config, vocabulary, training, features)
+    return untrained_models.save_task(folder, vocabulary, RERANK, 0.3, features, is_pair=True)
 
 
 def test_the_loss_is_the_binary_cross_entropy():

@@ -6,17 +6,14 @@ import re
 import shutil
 
 import pytest
-from support import data_command
 
 from beambert.cli import run_main
-from beambert.pipelines.create_pretraining_data import main as data
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.weights import model_card as model_card_module
 from beambert.trainer.weights.model_card import model_card
 
-vocab_file = data_command.vocab_file
 OTHER_MACHINE = "/home/ann/corpus"
 
 
@@ -38,32 +35,19 @@ def edit(path, **values) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
-@pytest.fixture(scope="module")
-def records(tmp_path_factory, vocab_file):
-    """A folder of records."""
-    folder = tmp_path_factory.mktemp("made")
-    text, blocklist = folder / "corpus.txt", folder / "words.txt"
-    text.write_text("\n\n".join(f"The river {n}.\nIt ends in the city." for n in range(9)))
-    blocklist.write_text("river 3\n")
-    arguments = [f"--input={text}", f"--vocab_file={vocab_file}", f"--output={folder / 'records'}"]
-    arguments += ["--max_seq_length=16", "--num_shards=1", f"--blocklist={blocklist}"]
-    assert run_main("data", data, [*arguments, "--format=lines"]) == 0
-    return folder / "records"
-
-
 @pytest.fixture
-def encoder(tmp_path, records, untrained):
-    """A copy, whose training.json names the records, with figures on held-out data."""
-    records = shutil.copytree(records, tmp_path / "records")
+def encoder(tmp_path, make_records, untrained):
+    """A copy, whose training.json names records, with figures on held-out data."""
+    records = make_records(tmp_path / "records")
     folder = shutil.copytree(untrained("encoder"), tmp_path / "encoder")
     phases = [{"max_seq_length": 16, "records_sha256": ["a", "b"]}]
     edit(folder / "training.json", data=[str(records)], mask_rate="0.3:0.15", phases=phases)
     (folder / "results.json").write_text('{"masked_lm_accuracy": 0.25, "by_step": {}}')
-    info = json.loads((records / "info.json").read_text())
-    parameters = info["parameters"] | {"keep_languages": ["de", "no"]}
+    parameters = {"max_seq_length": 16, "masked_lm_prob": 0.15, "keep_languages": ["de", "no"]}
     parameters["decontaminate"] = {"files": [{"path": f"{OTHER_MACHINE}/dev.tsv"}]}
-    sources = {f"{OTHER_MACHINE}/*.txt": {"documents": 8}}
-    edit(records / "info.json", parameters=parameters, counts=info["counts"] | {"sources": sources})
+    documents = {"read": 9, "used": 8, "dropped": {"blocklist": 1}}
+    counts = {"documents": documents, "sources": {f"{OTHER_MACHINE}/*.txt": {"documents": 8}}}
+    edit(records / "info.json", parameters=parameters, counts=counts)
     return folder
 
 

@@ -115,22 +115,39 @@ def test_rules_that_bert_has_not_are_those_of_the_file(write, changes, text, tok
     assert [vocabulary.tokens[number] for number in ids] == tokens
 
 
+LOWER = {"lowercase": True}
+JAPANESE, MPNET = "BertJapaneseTokenizer", {"tokenizer_class": "MPNetTokenizer"}
+DECODER = {"4": {"content": "[MASK]"}, "8": {"content": "covid"}}
+TWICE = {token: i for i, token in enumerate((*SPECIAL_TOKENS, *WORDS))} | {"cat": 5}
+
+
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("normalizer", "config", "message"),
     [
-        ({"do_lower_case": True, "tokenizer_class": "BertJapaneseTokenizer"}, "BertJapanese"),
-        ({"do_lower_case": 1}, "do_lower_case '1'"),
-        ({"do_lower_case": True, "split_special_tokens": True}, "split_special_tokens"),
-        ({"do_lower_case": True, "sep_token": "the"}, "sep_token 'the'"),
-        ({"do_lower_case": True, "mask_token": None}, "mask_token None"),
-        ({"do_lower_case": True, "tokenizer_class": "XLNetTokenizer"}, "'XLNetTokenizer'"),
+        (None, {"do_lower_case": True, "tokenizer_class": JAPANESE}, "BertJapanese"),
+        (None, {"do_lower_case": 1}, "do_lower_case '1'"),
+        (None, {"do_lower_case": True, "split_special_tokens": True}, "split_special_tokens"),
+        (None, {"do_lower_case": True, "sep_token": "the"}, "sep_token 'the'"),
+        (None, {"do_lower_case": True, "mask_token": None}, "mask_token None"),
+        (None, {"do_lower_case": True, "tokenizer_class": "XLNetTokenizer"}, "'XLNetTokenizer'"),
         # transformers lower-cases, and the vocabulary has capitals.
-        ({"tokenizer_class": "BertTokenizer"}, "do_lower_case"),
+        (None, {"tokenizer_class": "BertTokenizer"}, "do_lower_case"),
+        # It adds the tokens of these classes, and those that tokenizer.json lacks, at the end.
+        (LOWER, MPNET, "'<pad>' was added"),
+        (LOWER, MPNET | BERTS_TOKENS, "'<s>' was added"),
+        (LOWER, {"tokenizer_class": "RobertaTokenizer"}, "its tokenizer_class 'RobertaTokenizer'"),
+        (LOWER, {"tokenizer_class": "LlamaTokenizerFast"}, "its tokenizer_class 'LlamaTokenizer'"),
+        (LOWER, {"added_tokens_decoder": DECODER}, "'covid' was added"),
+        # Two tokens have the id 5.
+        (STRIP, None, "same id"),
     ],
 )
-def test_settings_that_are_not_supported_are_refused(write, config, message):
+def test_what_cannot_be_read_as_transformers_does_is_refused(write, normalizer, config, message):
+    """Settings of a vocab.txt, or of a tokenizer.json with this normalizer."""
+    model = {"vocab": TWICE} if normalizer is STRIP else {}
+    folder = write(normalizer, config, vocab_txt=normalizer is None, **model)
     with pytest.raises(InputError, match=f"--init=.*{message}"):
-        read_vocabulary(write(config=config, vocab_txt=True), "--init")
+        read_vocabulary(folder, "--init")
 
 
 @pytest.mark.parametrize(
@@ -223,27 +240,6 @@ def test_spaces_around_tokens_are_refused(write, tmp_path, before, behind):
         read_vocabulary(folder, "--init")
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"tokenizer_class": "MPNetTokenizer"}, "'<pad>' was added"),
-        ({"tokenizer_class": "MPNetTokenizer"} | BERTS_TOKENS, "'<s>' was added"),
-        (
-            {"tokenizer_class": "RobertaTokenizer"},
-            "rules of its tokenizer_class 'RobertaTokenizer'",
-        ),
-        (
-            {"tokenizer_class": "LlamaTokenizerFast"},
-            "rules of its tokenizer_class 'LlamaTokenizer'",
-        ),
-    ],
-)
-def test_classes_with_tokens_of_their_own_are_refused(write, config, message):
-    """transformers adds them, with ids behind the vocabulary's."""
-    with pytest.raises(InputError, match=f"--init=.*{message}"):
-        read_vocabulary(write({"lowercase": True}, config), "--init")
-
-
 SPECIAL = [{"id": i, "content": token, "special": True} for i, token in enumerate(SPECIAL_TOKENS)]
 SPECIAL = [
     dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False) | s for s in SPECIAL
@@ -316,12 +312,6 @@ def test_a_tokenizer_that_frames_no_text_frames_none(write, tmp_path):
     assert not read_vocabulary(folder, "--init")[0].has_frame
 
 
-def test_two_tokens_with_one_id_are_refused(write):
-    ids = {token: i for i, token in enumerate((*SPECIAL_TOKENS, *WORDS))} | {"cat": 5}
-    with pytest.raises(InputError, match="same id"):
-        read_vocabulary(write(STRIP, vocab=ids), "--init")
-
-
 def test_the_padding_of_a_tokenizer_json_names_a_token(write, tmp_path):
     """transformers adds the token that the section names."""
     folder = write({"lowercase": True}, {"tokenizer_class": "PreTrainedTokenizerFast"})
@@ -330,14 +320,6 @@ def test_the_padding_of_a_tokenizer_json_names_a_token(write, tmp_path):
     tokenizer.enable_padding(pad_token="<pad>")
     tokenizer.save(str(path))
     with pytest.raises(InputError, match="'<pad>' was added"):
-        read_vocabulary(folder, "--init")
-
-
-def test_tokens_that_a_configuration_adds_are_not_lost(write):
-    """transformers adds those that tokenizer.json lacks."""
-    listed = {"4": {"content": "[MASK]"}, "8": {"content": "covid"}}
-    folder = write(normalizer={"lowercase": True}, config={"added_tokens_decoder": listed})
-    with pytest.raises(InputError, match=r"'covid' was added .* tokenizer\.json lacks it"):
         read_vocabulary(folder, "--init")
 
 
