@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from beambert.cli import COMMANDS, run
-from beambert.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
 HEAVY = ("tensorflow", "keras", "apache_beam", "tfx_bsl", "tensorflow_model_analysis", "matplotlib")
@@ -134,17 +133,6 @@ def test_a_missing_folder_is_refused_before_libraries_load(
     assert f"{missing}: no such folder" in capsys.readouterr().err
 
 
-def test_records_that_cannot_be_used_are_refused_before_libraries_load(tmp_path, monkeypatch):
-    module = importlib.import_module(COMMANDS["pretrain"].module)
-    monkeypatch.setattr(module, "loading", lambda: pytest.fail("loads"))
-    with pytest.raises(InputError, match="is not a records folder"):
-        module.main([f"--data={tmp_path}", "--model_dir=m"])
-    (tmp_path / "32").mkdir()
-    (tmp_path / "32/_SUCCESS").touch()
-    with pytest.raises(InputError, match=f"for several lengths; name one of {tmp_path}/32"):
-        module.main([f"--data={tmp_path}", "--model_dir=m"])
-
-
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 
@@ -156,15 +144,3 @@ def test_links_point_to_files_that_exist():
             if "://" not in link and not (path.parent / link).exists():
                 missing.append(f"{path.relative_to(ROOT)}: {link}")
     assert not missing
-
-
-@pytest.mark.slow
-def test_the_code_of_the_python_page_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "python.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    assert blocks
-    namespace = {"__name__": "documentation"}
-    for number, block in enumerate(blocks):
-        exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
-    assert (tmp_path / "records" / "_SUCCESS").exists()

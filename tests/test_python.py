@@ -15,12 +15,11 @@ import threading
 import warnings
 
 import pytest
-from support.sample_text import WORDS
 
 import beambert
 from beambert.pipelines import running
 
-PACKAGE = pathlib.Path(beambert.__file__)
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
 
 
 @pytest.mark.parametrize("name", beambert.__all__)
@@ -33,7 +32,7 @@ def test_every_name_is_defined_in_its_module(name):
 
 
 def test_the_page_names_all_that_is_there():
-    page = (PACKAGE.parents[1] / "docs" / "python.md").read_text("utf-8")
+    page = (DOCS / "python.md").read_text("utf-8")
     assert set(beambert.__all__) <= set(re.findall(r"\w+", page))
     assert set(re.findall(r"beambert\.(\w+)\(", page)) <= set(beambert.__all__)
 
@@ -81,113 +80,47 @@ def test_options_that_name_no_runner_get_this_process():
 
 
 def state() -> dict[str, object]:
-    """All of a process that a library may leave changed."""
-    loggers = {None: logging.root, **logging.root.manager.loggerDict}
+    """What a library may leave changed."""
     return {
         "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
-        "hooks": (sys.excepthook, sys.unraisablehook, sys.displayhook, threading.excepthook),
-        "filters": list(warnings.filters),
-        "warnings": warnings.showwarning,
-        "garbage": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), gc.get_debug()),
+        "hooks": (sys.excepthook, sys.unraisablehook, threading.excepthook, warnings.showwarning),
+        "garbage": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()),
         "streams": (sys.stdout, sys.stderr, os.fstat(1).st_ino, os.fstat(2).st_ino),
+        "logging": (logging.root.level, list(logging.root.handlers), list(logging.root.filters)),
         "folder": os.getcwd(),
-        "loggers": {
-            name: (
-                logger.level,
-                logger.disabled,
-                logger.propagate,
-                list(logger.handlers),
-                list(logger.filters),
-            )
-            for name, logger in loggers.items()
-            if isinstance(logger, logging.Logger)
-        },
     }
 
 
-def write_texts(folder: pathlib.Path) -> None:
-    for i in range(40):
-        sentences = (" ".join(WORDS[(i + j) % 60 : (i + j) % 60 + 8]) + "." for j in range(6))
-        (folder / f"{i}.txt").write_text("\n".join(sentences))
-    (folder / "reviews").mkdir()
-    for split in ("train", "dev"):
-        rows = "".join(f"{' '.join(WORDS[i : i + 3])}\t{i % 2}\n" for i in range(32))
-        (folder / "reviews" / f"{split}.tsv").write_text(f"sentence\tlabel\n{rows}")
-    (folder / "texts.jsonl").write_text(json.dumps({"sentence": "a good film"}) + "\n")
+def run(name: str, blocks: list[str]) -> dict[str, object]:
+    """Runs blocks of code one after the other; returns their names."""
+    names = {"__name__": "documentation"}
+    for number, block in enumerate(blocks):
+        exec(compile(block, f"{name}, block {number}", "exec"), names)
+    return names
 
 
-def jobs():
-    """Every function with small work, in an order in which each finds what it needs."""
-    task = beambert.find_task("sst-2")
-    loop, folders = beambert.LoopConfig(train_batch_size=8), beambert.TrainingFolders
-    yield (
-        beambert.learn_vocabulary,
-        beambert.VocabularyJob(output="vocab.txt", input="[0-9]*.txt", vocab_size=150),
-    )
-    yield (
-        beambert.create_pretraining_data,
-        beambert.PretrainingDataJob(
-            vocab_file="vocab.txt",
-            output="records",
-            input="[0-9]*.txt",
-            max_seq_length=(32,),
-            num_shards=1,
-        ),
-    )
-    yield beambert.verify_records, beambert.VerificationJob(inputs="records")
-    yield (
-        beambert.pretrain,
-        beambert.PretrainingJob(
-            data="records",
-            model="tiny",
-            output=folders("encoder"),
-            optimizer=beambert.OptimizerConfig(1e-3, num_train_steps=2, num_warmup_steps=1),
-            loop=loop,
-        ),
-    )
-    yield (
-        beambert.finetune,
-        beambert.FinetuningJob(
-            task=task,
-            data_dir="reviews",
-            init="encoder",
-            output=folders("model"),
-            num_train_epochs=0.5,
-            loop=loop,
-        ),
-    )
-    yield beambert.evaluate, beambert.EvaluationJob(task, "reviews", "model", "evaluation")
-    yield beambert.predict, beambert.PredictionJob("model", "texts.jsonl", "answers")
+@pytest.mark.slow
+def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (DOCS / "python.md").read_text("utf-8")
+    run("python.md", re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
+    assert (tmp_path / "records" / "_SUCCESS").exists()
 
 
-def call(function, *given):
-    """Calls a function in a thread of its own, where no signal handler can be set."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(function(*given)))
+@pytest.mark.slow
+def test_the_notebook_runs_and_leaves_the_process_as_it_was(tmp_path, monkeypatch, capfd):
+    """In a thread of its own, where no signal handler can be set."""
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((DOCS / "python.ipynb").read_text("utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    done = []
+    thread = threading.Thread(target=lambda: done.append(run("python.ipynb", code)))
+    gc.unfreeze()
+    before = state()
     thread.start()
     thread.join()
-    assert found, f"{function.__name__} raised"
-    return found[0]
-
-
-@pytest.mark.release
-def test_a_function_leaves_the_process_as_it_was(tmp_path, monkeypatch):
-    """From another thread first, which does the work; again from this one, which finds it done."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(logging.root, "handlers", [])  # as in a notebook, without those of pytest
-    write_texts(tmp_path)
-    gc.unfreeze()
-    for function, job in [*jobs(), (beambert.export, "model")]:
-        given = (job, "serving") if function is beambert.export else (job,)
-        before = state()
-        results = call(function, *given)
-        after = state()
-        # Libraries that are loaded for the first time bring loggers and filters of their own.
-        after["loggers"] = {name: after["loggers"][name] for name in before["loggers"]}
-        after["filters"] = [each for each in after["filters"] if each in before["filters"]]
-        assert after == before, function.__name__
-        if function is not beambert.verify_records:
-            again = function(*given)
-            assert again == results or function is beambert.export  # It has a new version.
-    for folder in ("records", "encoder", "model", "answers"):
-        assert (tmp_path / folder / "_SUCCESS").exists()
+    assert state() == before
+    (names,) = done
+    printed = capfd.readouterr().out
+    assert "0 faults" in printed and "--model=nowhere: no such folder" in printed
+    assert names["results"] and names["found"]["examples"] == 32

@@ -1,26 +1,6 @@
 """What the benchmarks read of annotated trees, and what they count."""
 
-import pytest
-
-from benchmarks import filters
 from benchmarks.languages import f1, paragraphs_of, read_trees, spans_of
-
-
-@pytest.mark.parametrize(
-    "text, rows, expected",
-    [
-        ("She left.", "1 She PRON 2 nsubj\n2 left VERB 0 root\n3 . PUNCT 2 punct", True),
-        ("She left", "1 She PRON 2 nsubj\n2 left VERB 0 root", False),
-        ("It is late.)", "1 It PRON 3 nsubj\n2 is AUX 3 cop\n3 late ADJ 0 root", True),
-        ("Chapter One.", "1 Chapter NOUN 0 root\n2 One NUM 1 nummod\n3 . PUNCT 1 punct", False),
-    ],
-)
-def test_whole_sentences(text, rows, expected):
-    made = [f"# text = {text}"]
-    for number, word, part, head, relation in map(str.split, rows.split("\n")):
-        made.append("\t".join([number, word, "_", part, "_", "_", head, relation, "_", "_"]))
-    assert filters.is_whole("\n".join(made)) is expected
-
 
 TREES = """# newdoc
 # text = Vámonos al mar.

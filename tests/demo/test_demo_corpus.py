@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from beambert.demo import corpus, prose
 from beambert.errors import InputError
@@ -168,11 +166,6 @@ def test_same_bytes_whatever_the_workers(root, made, tmp_path):
         assert (tmp_path / file).read_bytes() == (made[0] / file).read_bytes()
 
 
-def test_finished_output_is_left_alone(made, capsys):
-    assert make(Path("/nowhere"), made[0]) == made[1]
-    assert "already finished" in capsys.readouterr().err
-
-
 def test_another_is_at_work_or_has_left_a_damaged_file(made, tmp_path):
     with folders_held([str(tmp_path)], "--output"), pytest.raises(InputError, match="is at work"):
         make(Path("/nowhere"), tmp_path)
@@ -196,11 +189,3 @@ def test_too_little_text_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="too few installed modules"):
         corpus.main([f"--output={tmp_path / 'out'}"])
     assert not (tmp_path / "out" / "corpus").exists()
-
-
-@pytest.mark.slow
-@settings(max_examples=50, deadline=None)
-@given(st.text())
-def test_any_docstring_gives_clean_paragraphs(docstring):
-    for paragraph in paragraphs_of(docstring):
-        assert paragraph == " ".join(paragraph.split())

@@ -1,6 +1,5 @@
 """What `explore` refuses and loads, and its page of other tokenizers than BERT's."""
 
-import concurrent.futures
 import html
 import re
 import threading
@@ -9,7 +8,7 @@ import urllib.request
 
 import pytest
 from support.sample_text import WORDS
-from support.tokenizer_kinds import ALBERT, ROBERTA, train
+from support.tokenizer_kinds import ROBERTA, train
 from tokenizers import Tokenizer
 
 from beambert import cli
@@ -116,21 +115,6 @@ def test_nothing_else_is_served(address, path, headers, status):
     assert refused.value.code == status
 
 
-def test_a_browser_that_closes_its_connection_is_not_spoken_of(capsys):
-    for error, is_printed in ((ConnectionResetError(), False), (ValueError(), True)):
-        try:
-            raise error
-        except type(error):
-            PageServer.handle_error(None, None, None)
-        assert bool(capsys.readouterr().err) == is_printed
-
-
-def test_two_pages_at_once(address):
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        pages = list(pool.map(lambda n: ask(f"{address}masking?random_seed={n}").read(), range(4)))
-    assert len(set(pages)) == 4
-
-
 def test_a_port_in_use_is_refused(address, folders, capsys):
     port = address.rstrip("/").rpartition(":")[2]
     vocabulary = folders / "records" / "vocab.txt"
@@ -151,10 +135,3 @@ def test_the_page_of_a_byte_level_bpe(tmp_path):
     assert material.token_ids.mask == reference.token_to_id("<mask>")
     page = Masking(text=text).show(material)
     assert "[MASK]" in page and "Ġ" not in page
-
-
-def test_the_case_of_text_is_that_of_the_tokenizer(tmp_path):
-    for kind, lowers in ((ALBERT, True), (ROBERTA, False)):
-        file = tmp_path / f"{kind}.json"
-        train(kind, WORDS * 3, 300).save(str(file))
-        assert Material(tokenizer=str(file)).do_lower_case is lowers

@@ -150,6 +150,12 @@ def test_a_full_disk_ends_the_training(tmp_path, monkeypatch):
         train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
 
 
+def test_an_evaluation_ends_when_its_time_is_over():
+    done = []
+    line_trainer().evaluate(line_batches(6, 0)(0), done.append, seconds=0.0)
+    assert done[-1] < 6
+
+
 def test_storage_that_is_away_is_no_damaged_file():
     def batches():
         raise tf.errors.UnavailableError(None, None, "Error executing an HTTP request: 503")

@@ -84,11 +84,6 @@ def whole(run, tmp_path_factory):
         return folder, run(folder)
 
 
-def test_an_evaluation_ends_when_its_time_is_over(run, tmp_path, capsys):
-    run(tmp_path, evaluation_seconds=0.0)
-    assert "of what is held out, as the budget is short" in capsys.readouterr().out
-
-
 def metric_rows(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 

@@ -136,21 +136,6 @@ def test_the_stream_from_any_record_is_the_rest_of_the_stream(many_files):
 
 
 @pytest.mark.slow
-def test_a_far_step_opens_no_file_that_is_done(records, tmp_path):
-    copy = split_again(records, tmp_path, [6] * (2 * FILES_AT_ONCE))
-    done = FILES_AT_ONCE * 6
-    expected = list(itertools.islice(_training_stream(copy, SEED, done), done))
-    contents = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    for record in itertools.islice(_training_stream(copy, SEED, 0), done):
-        for path, content in contents.items():
-            if record in content:
-                path.write_bytes(b"")
-    emptied = sum(not path.stat().st_size for path in contents)
-    assert emptied == FILES_AT_ONCE
-    assert list(itertools.islice(_training_stream(copy, SEED, done), done)) == expected
-
-
-@pytest.mark.slow
 def test_four_hosts_of_two_replicas_share_the_batches_of_one(many_files, monkeypatch):
     monkeypatch.setattr(batching, "SEQUENCES_DEALT", 16)  # dealing would mix the steps
     contexts = [tf.distribute.InputContext(4, host, 8) for host in range(4)]

@@ -54,22 +54,6 @@ def test_bert_needs_labels(unpaired_folder, records_folder, small_config_file, t
     assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.slow
-def test_the_objective_belongs_to_the_training(
-    student_folder, encoder_folder, unpaired_folder, records_folder, small_config_file, capsys
-):
-    training = json.loads((student_folder / "training.json").read_text())
-    assert training["objective"] == "mlm"
-    # Named only where it is not BERT's.
-    assert "objective" not in json.loads((encoder_folder / "training.json").read_text())
-    others = {"distill_from": encoder_folder}
-    pretrain_main(flags(unpaired_folder, small_config_file, student_folder, **others))
-    assert "already finished by the same command" in capsys.readouterr().out
-    with pytest.raises(InputError, match='--objective there "mlm", here null'):
-        others["objective"] = None
-        pretrain_main(flags(records_folder, small_config_file, student_folder, **others))
-
-
 def test_documents_can_be_kept_apart_in_full_sentences_only(
     unpaired_folder, records_folder, encoder_folder, small_config_file, tmp_path
 ):

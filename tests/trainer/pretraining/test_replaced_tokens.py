@@ -10,7 +10,6 @@ from beambert.trainer.asking import fill
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.comparing import compare
 
 SIZE = 0.5
 
@@ -26,21 +25,6 @@ def electra_folder(records_folder, small_config_file, tmp_path_factory):
     folder = tmp_path_factory.mktemp("rtd") / "encoder"
     pretrain_main(flags(records_folder, small_config_file, folder))
     return folder
-
-
-@pytest.mark.slow
-def test_the_settings_belong_to_the_training(
-    electra_folder, encoder_folder, records_folder, small_config_file, capsys
-):
-    training = json.loads((electra_folder / "training.json").read_text())
-    assert (training["objective"], training["generator_size"]) == ("rtd", SIZE)
-    pretrain_main(flags(records_folder, small_config_file, electra_folder))
-    assert "already finished by the same command" in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"--generator_size there 0\.5, here 0\.25"):
-        pretrain_main(flags(records_folder, small_config_file, electra_folder, generator_size=0.25))
-    found = compare([str(electra_folder), str(encoder_folder)])
-    assert found.settings["objective"] == ["rtd", "bert"]
-    assert found.settings["generator_size"] == [SIZE, None]
 
 
 @pytest.mark.parametrize(
