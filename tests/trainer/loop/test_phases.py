@@ -4,11 +4,10 @@ import dataclasses
 import json
 import shutil
 
-import numpy as np
 import pytest
+from support.small_pretraining import assert_same_weights
 
 from beambert.errors import InputError
-from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.steps import Trainer
 
@@ -116,16 +115,7 @@ def test_interrupted_in_any_phase_the_weights_are_the_same(
         run(tmp_path / "model")
     monkeypatch.undo()
     run(tmp_path / "model")
-    for mine, theirs in zip(weights_of(tmp_path / "model"), weights_of(finished), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-
-
-def weights_of(folder) -> list[np.ndarray]:
-    from beambert.model.config import BertConfig
-
-    model = BertPretrainer(BertConfig.from_json((folder / "bert_config.json").read_text()))
-    model.load_weights(folder / "model.weights.h5")
-    return model.get_weights()
+    assert_same_weights(tmp_path / "model", finished)
 
 
 def test_lengths_in_the_wrong_order_are_refused(run, records_folder, long_records, tmp_path):
