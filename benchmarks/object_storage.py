@@ -96,7 +96,10 @@ def lines_in(path: str, opened: BinaryIO, end: int) -> Iterator[bytes]:
 
 def compare(folder: str, megabytes: float) -> dict[str, dict]:
     """Writes two objects, reads each with both readers, and returns the figures."""
-    from beambert.io import open_file, write_bytes
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    from beambert.io import write_bytes
     from beambert.pipelines.input_files import match_inputs
 
     traffic, text, result = Traffic(), make_text(megabytes), {}
@@ -107,7 +110,7 @@ def compare(folder: str, megabytes: float) -> dict[str, dict]:
         part = min(len(text), BEAM_PART_BYTES) if name == "text.txt" else len(text)
 
         def read_beam(path: str = path, part: int = part) -> Iterator[bytes]:
-            with open_file(path) as opened:
+            with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
                 yield from lines_in(path, opened, part)
 
         def read_ours(path: str = path, file: object = file) -> Iterator[bytes]:
