@@ -43,11 +43,11 @@ _KEPT_BRACKETS = re.compile(
 # The bracket of a number of an item, "(1)", for which a sign stands that begins sentences.
 _ITEM_BRACKET = re.compile(r"\((?=\d{1,4}\))")
 # The number of a note behind a stop, "so.1 She", which takes the place of the stop.
-_NOTE_NUMBER = re.compile(r"\.(?<=[a-zß-ÿ]{3}\.)(\d{1,2})(?=\s[\"“]?[A-Z])")
+_NOTE_NUMBER = re.compile(r"\.(?=\d)(?<=[a-zß-ÿ]{3}\.)(\d{1,2})(?=\s[\"“]?[A-Z])")
 # Apostrophes that open or close a quotation.
 _APOSTROPHES = re.compile(r"'(?:'+|(?<=[ \n]')|(?= ))")
-# Behind two marks the splitter takes "I" for a number.
-_BEFORE_I = (("!! I ", ",! I "), ("?? I ", ",? I "))
+# The first of two marks behind which the splitter takes "I" for a number.
+_BEFORE_I = (re.compile(r"!(?=! I )"), re.compile(r"\?(?=\? I )"))
 
 # Rules for languages.
 # Marks that end a sentence of Chinese and Japanese, and what may close a quotation behind them.
@@ -305,7 +305,7 @@ def split_sentences(
         if model:
             sentences += model.split(text)
             continue
-        found: Iterable[str] = map(str.strip, _segments(text, language))
+        found: Iterable[str] = map(str.strip, _sentences(text, language))
         if language == "th":
             found = itertools.chain.from_iterable(map(split_clauses, found))
         sentences += filter(None, found)
@@ -331,41 +331,70 @@ def find_unspaced(text: str, sentences: Sequence[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _segments(text: str, language: str) -> list[str]:
-    """Returns the sentences of a text as the splitter finds them, with the space behind each."""
-    known = with_stand_ins(text, language)
-    if stops := _stops(language):
-        known = stops.sub(_MARK, known)
-    segments = _split(text, known, language)
-    return _joined(segments, language) if len(segments) > 1 else segments
+def _sentences(text: str, language: str) -> list[str]:
+    """Returns the sentences of a text, with the white space behind each.
 
-
-def _split(text: str, known: str, language: str) -> list[str]:
-    """Returns a text in the pieces that the splitter makes of a stand-in of the same length."""
+    The splitter takes the text for another one of the same length, and its pieces are joined where
+    no sentence ends. Text most of whose pieces begin with small letters was lower-cased. In all
+    other text, no sentence begins with a small letter.
+    """
     # The parser of a command's flags imports this module, and needs no splitter.
     import sentencex
 
-    found: list[str] = []
+    known = with_stand_ins(text, language)
+    if stops := _stops(language):
+        known = stops.sub(_MARK, known)
+    pieces = sentencex.segment(_RULES_OF.get(language, language), known)
+    sentences: list[str] = []
     start = end = 0
-    for segment in sentencex.segment(_RULES_OF.get(language, language), known):
+    is_cased = None
+    for piece in pieces:
         # The splitter drops some white space.
-        begin = end if known.startswith(segment, end) else known.index(segment, end)
-        end = begin + len(segment)
+        begin = end if known[end] == piece[0] else known.index(piece, end)
+        end = begin + len(piece)
         is_line = text[begin - 1] == "\n"
-        if begin == start or (segment.isspace() and not is_line):
+        if not begin or (piece.isspace() and not is_line):
             continue  # It belongs to what is before.
-        if not is_line:
-            is_apart = text[begin - 1] == " " and text[begin - 2 : begin - 1] in _MAY_OPEN
-            if is_apart and _opens(text, begin - 2):
-                begin -= 2
-            while begin > start and text[begin - 1] in _OPENING:
-                if text[begin - 1] in "”»" and not text[begin - 2].isspace():
-                    break
-                begin -= 1
-        if begin > start:
-            found.append(text[start:begin])
+        if not is_line and (begin := _with_opening(text, start, begin)) == start:
+            continue
+        if is_line or _is_plain_end(text, start, begin, language):
+            sentences.append(text[start:begin])
             start = begin
-    return [*found, text[start:]]
+            continue
+        if is_cased is None and not text[begin].isupper():
+            is_cased = _is_cased(pieces)
+        last = text[max(start, begin - _LONGEST_LAST_WORD) : begin]
+        behind = end + 2 * text.startswith("\n\n", end)
+        note = None if last[-1].isspace() else _NOTE.match(text, begin, behind)
+        place, begin = begin, note.end() if note else begin
+        segment = text[begin:behind]
+        is_first = not start or text[start - 1] == "\n"
+        is_speaker = is_first and _SPEAKER.fullmatch(text, start, begin)
+        if not segment or is_speaker or _goes_on(last, segment, language, is_cased):
+            continue
+        if (part := _OF_NEXT.search(last)) and not _REFERENCE.search(last, 0, part.start()):
+            begin = place - len(part[0])
+        sentences.append(text[start:begin])
+        start = begin
+    return [*sentences, text[start:]]
+
+
+def _with_opening(text: str, start: int, begin: int) -> int:
+    """Returns where a piece of a sentence from `start` begins with the marks that open it."""
+    if text[begin - 1] == " " and text[begin - 2] in _MAY_OPEN and _opens(text, begin - 2):
+        begin -= 2
+    while begin > start and text[begin - 1] in _OPENING:
+        if text[begin - 1] in "”»" and not text[begin - 2].isspace():
+            break
+        begin -= 1
+    return begin
+
+
+def _is_cased(pieces: Sequence[str]) -> bool:
+    """Whether small letters don't begin most of the pieces, those behind ordinals not counted."""
+    small = [number for number, piece in enumerate(pieces) if piece[0].islower()]
+    count = sum(not (number and pieces[number - 1][-3:-2].isdigit()) for number in small)
+    return 2 * count <= max(len(pieces), _FEW_SEGMENTS * pieces[0][0].isupper())
 
 
 @functools.cache
@@ -388,61 +417,27 @@ def _begins_sentence(language: str) -> re.Pattern[str] | None:
     return re.compile(rf"(?:{'|'.join(words)})\b(?!\.)") if words else None
 
 
-def _joined(segments: Sequence[str], language: str) -> list[str]:
-    """Returns the segments of a text, joined where no sentence ends.
-
-    Text most of whose segments begin with small letters was lower-cased. In all other text, no
-    sentence begins with a small letter.
-    """
-    joined: list[str] = []
-    before, is_cased = segments[0], None
-    for segment in itertools.islice(segments, 1, None):
-        first, last = segment[0], before[-1]
-        if "\n" in (first, last) or (last == " " and _is_plain_end(before, segment, language)):
-            joined.append(before)
-            before = segment
-            continue
-        if is_cased is None and not first.isupper():
-            small = sum(
-                each[0].islower() and not last[-3:-2].isdigit()
-                for last, each in itertools.pairwise(["", *segments])
-            )
-            is_cased = 2 * small <= max(
-                len(segments), _FEW_SEGMENTS * segments[0].lstrip()[:1].isupper()
-            )
-        end = before[-_LONGEST_LAST_WORD:]
-        if not last.isspace() and (note := _NOTE.match(segment)):
-            before, segment = before + note[0], segment[note.end() :]
-            if not segment:
-                continue
-        is_first = not joined or joined[-1][-1] == "\n"
-        if (is_first and _SPEAKER.fullmatch(before)) or _goes_on(end, segment, language, is_cased):
-            before += segment
-        elif (part := _OF_NEXT.search(end)) and not _REFERENCE.search(end, 0, part.start()):
-            joined.append(before[: len(before) - len(part[0])])
-            before = part[0] + segment
-        else:
-            joined.append(before)
-            before = segment
-    return [*joined, before]
-
-
-def _is_plain_end(before: str, segment: str, language: str) -> bool:
-    """Whether a sentence certainly ends before a capital letter, as most do.
+def _is_plain_end(text: str, start: int, begin: int, language: str) -> bool:
+    """Whether a sentence that begins at `start` certainly ends before a capital letter, as most do.
 
     It may go on behind a short word with a stop, an opening mark, or the number of an item.
     """
-    first, mark = segment[0], before[-2:-1]
-    if not (first.isupper() or first in '"“' and segment[1:2].isupper()) or len(before) < 8:
+    first = text[begin]
+    if first in '"“':
+        first = text[begin + 1 : begin + 2]
+    if not first.isupper() or text[begin - 1] != " " or begin - start < 8:
         return False
+    mark = text[begin - 2]
     if mark not in ".)":
-        return mark != "«"
-    word = before[-7:-1]
-    parts = " " in word or "-" in word or "—" in word or "." in word[:-1]
-    if before[-3] == " " or not parts:
+        return mark not in _MAY_OPEN
+    if text[begin - 7 : begin - 2].isalpha():
         return True
-    last_word = before[before.rfind(" ", 0, -1) + 1 : -1]
-    return first not in "IVXL" and _is_no_abbreviation(last_word, language)
+    word = text[begin - 7 : begin - 1]
+    parts = " " in word or "-" in word or "—" in word or "." in word[:-1]
+    if word[-2] == " " or not parts:
+        return True
+    last_word = text[text.rfind(" ", start, begin - 1) + 1 : begin - 1]
+    return _is_no_abbreviation(last_word, language) and not _NUMBER.match(text, begin)
 
 
 @functools.lru_cache(1 << 14)
@@ -472,14 +467,17 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
             return True
         if is_cased and (letter := _SMALL.match(segment)) and letter[1].islower():
             return not _LONG_WORD.search(end) or bool(_REFERENCE.search(end))
-    if _ONE_LETTER.search(end) or _TWO_LETTERS.search(end + segment[:2]):
-        return True
-    if first.isupper() and not segment[1:2].isspace() and (found := _INITIAL.search(end)):
-        if (begins := _begins_sentence(language)) and begins.match(segment):
-            return False
-        if found[0].strip().isupper():
+    if end.endswith((".", ". ")):
+        if _ONE_LETTER.search(end) or _TWO_LETTERS.search(end + segment[:2]):
             return True
-    if _ITEM.fullmatch(end) or (first.isupper() and _TITLE.search(end)):
+        if first.isupper() and not segment[1:2].isspace() and (found := _INITIAL.search(end)):
+            if (begins := _begins_sentence(language)) and begins.match(segment):
+                return False
+            if found[0].strip().isupper():
+                return True
+        if first.isupper() and _TITLE.search(end):
+            return True
+    if _ITEM.fullmatch(end):
         return True
     if _NUMBER.match(segment) and (_REFERENCE.search(end) or _WITHOUT_MARK.search(end)):
         return True
@@ -552,9 +550,8 @@ def with_stand_ins(text: str, language: str) -> str:
         text = text.replace(mark, " ")
     if "'" in text:
         text = _APOSTROPHES.sub(lambda found: " " * len(found[0]), text)
-    for written, known in _BEFORE_I:
-        if written[0] in text:  # It is many times as fast to look for one character.
-            text = text.replace(written, known)
+    for mark in _BEFORE_I:
+        text = mark.sub(",", text)
     return text.replace("\x0e", "(").replace("\x0f", ")")[1:]
 
 
