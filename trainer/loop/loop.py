@@ -1,9 +1,11 @@
 """The training loop: several updates in one graph call, then log, evaluate and save."""
 
+import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from beambert import process
@@ -96,13 +98,29 @@ def train(
     """
     run = _Training(trainer, phases, config, output, check_lock)
     run.log.start(configuration or {}, trainer.steps_done)
-    with run.log, run.checkpoints:
+    with _batches_released(), run.log, run.checkpoints:
         with _Stop() as stop:
             if evaluates_first:
                 run.evaluate_at_the_beginning()
             run.train_to_last_step(stop)
         # Everything is saved now. If the evaluation is interrupted, the same command repeats it.
         return run.evaluate_at_the_end()
+
+
+@contextlib.contextmanager
+def _batches_released() -> Iterator[None]:
+    """Deletes what the functions of an error's traceback hold.
+
+    A thread of TensorFlow that still makes batches would keep Python from ending.
+    """
+    try:
+        yield
+    except BaseException as error:
+        found: BaseException | None = error
+        while found:
+            traceback.clear_frames(found.__traceback__)
+            found = found.__context__
+        raise
 
 
 class _Training:

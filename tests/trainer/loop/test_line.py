@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import weakref
 
 import keras
 import numpy as np
@@ -146,8 +147,17 @@ def test_a_full_disk_ends_the_training(tmp_path, monkeypatch):
         raise InputError(f"{path}: cannot be written (No space left on device)")
 
     monkeypatch.setattr(checkpoints.io, "create", create)
-    with pytest.raises(InputError, match="No space left on device"):
-        train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
+    made = []
+
+    def batches_from(step):
+        batches = line_batches(6, 0)(step)
+        made.append(weakref.ref(batches))
+        return batches
+
+    with pytest.raises(InputError, match="No space left on device") as caught:
+        train_line(line_trainer(), batches_from, LoopConfig(2, SEED), tmp_path)
+    # Else the thread that makes them could keep Python from ending.
+    assert caught.tb and [batches() for batches in made] == [None]
 
 
 def test_an_evaluation_ends_when_its_time_is_over():
