@@ -180,8 +180,9 @@ def read_beside(folder: str, flag: str, read: Read, exists: Exists) -> Vocabular
 def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Vocabulary, bool]:
     """Reads the tokenizer of a Hugging Face folder: its tokenizer.json, or else its vocab.txt.
 
-    The ids are those of AutoTokenizer. Where transformers 5 builds a tokenizer anew, whose class is
-    BertTokenizer or another, and transformers 4 follows tokenizer.json, they are those of 4.
+    The ids are those of AutoTokenizer. A tokenizer.json is read alone. Where the folder's other
+    files would have transformers change its tokenizer, the folder is refused; files that
+    transformers has saved together agree.
 
     BERT's word pieces become a `Vocabulary`, whose tokenizer is the fastest. Every other tokenizer
     becomes a `TokenizerVocabulary`.
@@ -195,8 +196,8 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
       the vocabulary, and whether text must be in lower case and without accents.
 
     Raises:
-      InputError: the folder has no tokenizer, it is damaged or a program, or it has a setting that
-        is not supported.
+      InputError: the folder has no tokenizer, it is damaged or a program, its files disagree, or it
+        has a setting that is not supported.
     """
 
     def optional(name: str) -> dict[str, Any]:
@@ -204,9 +205,25 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
 
     name, settings, model = f"{flag}={folder}", optional(TOKENIZER_CONFIG_FILE), optional(_MODEL)
     _refuse_programs(name, settings)
-    path, parsed = f"{folder}/{TOKENIZER_FILE}", None
+    if settings.get("split_special_tokens"):
+        raise InputError(
+            f"{name}: its tokenizer has split_special_tokens, which is not supported; set it to "
+            f"false in {TOKENIZER_CONFIG_FILE} if no text contains special tokens"
+        )
+    named = _class_of(settings, model)
+    path, parsed, own = f"{folder}/{TOKENIZER_FILE}", None, []
     if exists(path):
+        if model.get("model_type") == "modernbert":
+            named = ""  # transformers 5 ignores its class.
         data = read(path, flag)
+        tokenizer = _object(data, path)
+        _check_class(named, tokenizer, name)
+        if named in _BERT_CLASSES and not tokenizer.get("normalizer"):
+            # transformers 4 cannot read it, and 5 takes the pieces alone.
+            tokenizer["model"].pop(LONGEST_WORD_SETTING, None)
+            parsed, own = _vocabulary_of(tokenizer, path), tokenizer.get("added_tokens") or []
+        else:
+            _check_rules(named, settings, tokenizer, name)
     else:
         path = f"{folder}/{VOCABULARY_FILE}"
         if not exists(path):
@@ -217,82 +234,69 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
             )
         # BertTokenizer of transformers has other words of most characters than the original.
         is_original = not model and settings.keys() <= {LONGEST_WORD_SETTING}
-        parsed = _parse_vocabulary(read(path, flag), f"{flag}={path}", settings, is_original, name)
+        lines = read(path, flag)
+        parsed = _parse_vocabulary(lines, f"{flag}={path}", settings, is_original, name)
         if is_original:
             return parsed, not _has_capitals(parsed)
-        if any(
-            line.strip() and line != line.strip(b" \t").removeprefix(codecs.BOM_UTF8)
-            for line in read(path, flag).splitlines()
-        ):
-            raise InputError(
-                f"{name}: {VOCABULARY_FILE} has spaces or a byte order mark around a token, which "
-                f"is then found in no text by transformers; {_save_again(folder)}"
-            )
-        data = word_piece_file(parsed.tokens, True, parsed.longest_word)
-    if settings.get("split_special_tokens"):
-        raise InputError(
-            f"{name}: its tokenizer has split_special_tokens, which is not supported; set it to "
-            f"false in {TOKENIZER_CONFIG_FILE} if no text contains special tokens"
-        )
-    tokenizer = _object(data, path)
-    before = json.dumps(tokenizer)
-    named = _class_of(settings, model)
-    if parsed is None and model.get("model_type") == "modernbert":
-        named = ""  # transformers 5 ignores its class.
-    there = _BERT_CLASSES if parsed else _SPECIAL_OF_CLASS
-    file, kind = path.rpartition("/")[2], (tokenizer.get("model") or {}).get("type")
-    is_said = parsed is None or any("tokenizer_class" in each for each in (settings, model))
-    is_said = is_said or named not in _CLASS_OF_FAMILY.values()
-    is_of_class = kind in (None, _MODEL_OF_CLASS.get(named, kind))
-    if is_said and not (is_of_class and named in (*there, *_PLAIN_CLASSES)):
-        raise InputError(
-            f"{name}: the rules of its tokenizer_class {named!r:.60} are not those of {file}; if "
-            f"that file suffices, write {'Bert' if parsed else 'PreTrained'}TokenizerFast as "
-            f"tokenizer_class in {TOKENIZER_CONFIG_FILE}"
-        )
-    if parsed and named not in _BERT_CLASSES:
-        named = _BERT_CLASSES[0]  # No other has a vocab.txt.
-    is_made_anew = named in _BERT_CLASSES and not tokenizer.get("normalizer")
-    _follow_class(tokenizer, settings, named, name)
+        _check_word_pieces(lines, parsed, named, settings, name)
+        named = named if named in _BERT_CLASSES else _BERT_CLASSES[0]
+    if parsed:
+        tokenizer = json.loads(word_piece_file(parsed.tokens, True, parsed.longest_word))
+        tokenizer["normalizer"] |= _normalizer_of(settings, name)
+        data = json.dumps(tokenizer).encode()
     usual = dict(zip(_SPECIAL_NAMES, _SPECIAL_OF_CLASS.get(named, ()), strict=False))
     if "pad_token" in (padding := tokenizer.get("padding") or {}):
         usual.setdefault("pad_token", padding["pad_token"])
     settings, added = _added_tokens(settings, usual, named, optional)
     if parsed:
-        _check_word_pieces(parsed, settings, name)
-        tokenizer["added_tokens"] = []  # The settings name all of them, and have their rules.
-    _add_tokens(tokenizer, added)
+        _check_special(settings, name)
+    before = json.dumps(tokenizer)
+    _add_tokens(tokenizer, [*added, *own], path, name)
     if parsed and (lowers := _case_of_bert(tokenizer)) is not None:
-        vocabulary = parsed, lowers
-    else:
-        data = data if json.dumps(tokenizer) == before else json.dumps(tokenizer).encode()
-        vocabulary = _of_tokenizer(tokenizer, path, f"{flag}={path}", data, settings)
-    if is_made_anew and isinstance(vocabulary[0], TokenizerVocabulary):
-        raise InputError(
-            f"{name}: {file} has no normalizer, so that transformers makes its rules anew; "
-            f"{_save_again(folder)}"
-        )
+        return parsed, lowers
+    data = data if json.dumps(tokenizer) == before else json.dumps(tokenizer).encode()
+    vocabulary = _of_tokenizer(tokenizer, path, f"{flag}={path}", data, settings)
     in_text = {token["content"] for token in tokenizer["added_tokens"]}
     for role, token in vocabulary[0].tokens_by_role().items():
         if token not in in_text:
             raise InputError(
-                f"{name}: {token!r} is no special token of {file}, and transformers finds it in no "
-                f"text; write it as {ROLES[role][0][0]} into {TOKENIZER_CONFIG_FILE}"
-            )
-    ids = {token: i for i, token in enumerate(vocabulary[0].tokens)}
-    for token in added:
-        content = content_of(token)
-        if content is not None and content not in ids:
-            raise InputError(
-                f"{name}: {content!r} was added to its tokenizer, and {file} lacks it; "
-                f"{_save_again(folder)}"
-            )
-        if content in ids and str(token.get("id", ids[content])) != str(ids[content]):
-            raise InputError(
-                f"{name}: {content!r} has the id {ids[content]} in {file}, but {token['id']!s:.20} "
-                f"in {_ADDED_FILE} or {TOKENIZER_CONFIG_FILE}; {_save_again(folder)}"
+                f"{name}: {token!r} is no special token of {TOKENIZER_FILE}, and transformers "
+                f"finds it in no text; write it as {ROLES[role][0][0]} into {TOKENIZER_CONFIG_FILE}"
             )
     return vocabulary
+
+
+def _check_class(named: str, tokenizer: Mapping[str, Any], name: str) -> None:
+    """Refuses a tokenizer.json from which the class of a tokenizer would make another one."""
+    kind = (tokenizer.get("model") or {}).get("type")
+    is_of_class = kind in (None, _MODEL_OF_CLASS.get(named, kind))
+    if not (is_of_class and named in (*_SPECIAL_OF_CLASS, *_PLAIN_CLASSES)):
+        raise InputError(
+            f"{name}: the rules of its tokenizer_class {named!r:.60} are not those of "
+            f"{TOKENIZER_FILE}; if that file suffices, write PreTrainedTokenizerFast as "
+            f"tokenizer_class in {TOKENIZER_CONFIG_FILE}"
+        )
+
+
+def _check_rules(
+    named: str, settings: Mapping[str, Any], tokenizer: Mapping[str, Any], name: str
+) -> None:
+    """Refuses settings that have other rules for text than the tokenizer.json of their folder."""
+    file, setting = tokenizer.get("normalizer"), tokenizer.get("pre_tokenizer") or {}
+    wanted: dict[str, Any] = {}
+    if named in _BERT_CLASSES:
+        # Without a normalizer, version 5 makes one.
+        is_berts = not file or file.get("type") == "BertNormalizer"
+        wanted, setting = _normalizer_of(settings, name) if is_berts else {}, file or {}
+    elif named == "RobertaTokenizer" and setting.get("type") == "ByteLevel":
+        space = settings.get("add_prefix_space", False)
+        wanted = {} if space is None else {"add_prefix_space": bool(space)}
+    for rule, value in wanted.items():
+        if (found := setting.get(rule)) != value:
+            raise InputError(
+                f"{name}: {rule} is {value} by {TOKENIZER_CONFIG_FILE} and {named}, and {found} in "
+                f"{TOKENIZER_FILE}; {_save_again(name.partition('=')[2])}"
+            )
 
 
 def _parse_vocabulary(
@@ -313,13 +317,33 @@ def _has_capitals(vocabulary: Vocabulary) -> bool:
     return any(token != token.lower() for token in vocabulary.tokens if not token.startswith("["))
 
 
-def _check_word_pieces(vocabulary: Vocabulary, settings: Mapping[str, Any], name: str) -> None:
+def _check_word_pieces(
+    lines: bytes, vocabulary: Vocabulary, named: str, settings: Mapping[str, Any], name: str
+) -> None:
     """Refuses a vocab.txt that transformers would read in another way than as word pieces."""
+    folder = name.partition("=")[2]
+    if named not in (*_BERT_CLASSES, *_PLAIN_CLASSES):
+        raise InputError(
+            f"{name}: its tokenizer_class {named!r:.60} has no {VOCABULARY_FILE}; if it is one of "
+            f"word pieces, write BertTokenizer as tokenizer_class in {TOKENIZER_CONFIG_FILE}"
+        )
+    if any(
+        line.strip() and line != line.strip(b" \t").removeprefix(codecs.BOM_UTF8)
+        for line in lines.splitlines()
+    ):
+        raise InputError(
+            f"{name}: {VOCABULARY_FILE} has spaces or a byte order mark around a token, which "
+            f"is then found in no text by transformers; {_save_again(folder)}"
+        )
     if _has_capitals(vocabulary) and settings.get("do_lower_case") is None:
         raise InputError(
             f"{name}: {VOCABULARY_FILE} has capitals, and transformers lower-cases text unless "
             f"do_lower_case is false in {TOKENIZER_CONFIG_FILE}; write true or false there"
         )
+
+
+def _check_special(settings: Mapping[str, Any], name: str) -> None:
+    """Refuses settings of a vocab.txt that name other special tokens than BERT's."""
     for key, value in zip(_SPECIAL_NAMES, SPECIAL_TOKENS, strict=False):
         if (given := content_of(settings.get(key))) != value:
             raise InputError(
@@ -340,8 +364,8 @@ def _added_tokens(
     usual: Mapping[str, str],
     named: str,
     optional: Callable[[str], dict[str, Any]],
-) -> tuple[dict[str, Any], list[Any]]:
-    """Returns the settings with all special tokens, and the tokens that were added.
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Returns the settings with all special tokens, and the tokens that the files add.
 
     Args:
       settings: content of tokenizer_config.json.
@@ -349,61 +373,34 @@ def _added_tokens(
       named: name of the class.
       optional: returns the content of another file of the folder; {} without it.
     """
-    is_listed = "added_tokens_decoder" in settings
-    if is_listed:
-        listed = settings["added_tokens_decoder"]
+    if "added_tokens_decoder" in settings:  # The other files are not read then.
+        listed, of_map = settings["added_tokens_decoder"], {}
         entries = listed.items() if isinstance(listed, dict) else ()
         added = [{**each, "id": i} for i, each in entries if isinstance(each, dict)]
     else:
-        of_map, more = optional(_SPECIAL_FILE), "additional_special_tokens"
-        further = of_map.pop(more, None) or []
-        if isinstance(settings.get("extra_special_tokens"), list):
-            further = []  # Only version 5 writes a list, and it does not read these.
-        settings = settings | of_map | {more: [*(settings.get(more) or []), *further]}
-        special = {content_of(each) for each in _special_tokens(usual | settings)}
-        added = [
-            {"content": token, "id": i} | ({"special": True} if token in special else {})
-            for token, i in optional(_ADDED_FILE).items()
-        ]
-    is_named, settings = "mask_token" in settings, {**usual, **settings}
-    mask = settings.get("mask_token")
+        of_map = optional(_SPECIAL_FILE)
+        added = [{"content": token, "id": i} for token, i in optional(_ADDED_FILE).items()]
+    merged, no_rules = {**usual, **settings, **of_map}, dict.fromkeys(_OWN_RULES, False)
+    mask = merged.get("mask_token")
     if named in _STRIPS_MASK and isinstance(mask, str):
-        # The rules of other files come first, but those of tokenizer.json only without a list.
-        is_last = not is_named or (is_listed and mask not in map(content_of, added))
-        rules = dict.fromkeys(_OWN_RULES, False) | {"lstrip": True, "is_last": is_last}
-        settings["mask_token"] = {"content": mask} | rules
-    tokens = [
-        (each if isinstance(each, dict) else {"content": each}) | {"special": True}
-        for each in _special_tokens(settings)
-    ]
-    return settings, [*added, *tokens] if is_listed else [*tokens, *added]
+        added.append(no_rules | {"content": mask, "lstrip": True})
+    names = [*(name for names, _ in ROLES.values() for name in names), "sep_token", "eos_token"]
+    special = [merged.get(name) for name in names]
+    for given in (settings, of_map):
+        for name in _MORE_SPECIAL:
+            more = given.get(name) or []
+            special += more.values() if isinstance(more, dict) else more
+    added += [no_rules | each if isinstance(each, dict) else {"content": each} for each in special]
+    return merged, [each for each in added if content_of(each) is not None]
 
 
-def _follow_class(
-    tokenizer: dict[str, Any], settings: Mapping[str, Any], named: str, name: str
-) -> None:
-    """Gives a tokenizer.json the settings of its folder that its class in transformers reads.
+def _normalizer_of(settings: Mapping[str, Any], name: str) -> dict[str, bool | None]:
+    """Returns what BertTokenizer of transformers makes of settings for a BertNormalizer.
 
-    Args:
-      tokenizer: content of tokenizer.json, which is changed.
-      settings: content of tokenizer_config.json.
-      named: name of the class; "" if nothing says.
-      name: flag and path of the folder, for messages.
+    Raises:
+      InputError: a value is of another type.
     """
-    normalizer, splitter = tokenizer.get("normalizer"), tokenizer.get("pre_tokenizer")
-    space = settings.get("add_prefix_space", False)  # None leaves the file's.
-    is_bytes = named == "RobertaTokenizer" and (splitter or {}).get("type") == "ByteLevel"
-    if is_bytes and space is not None:
-        splitter["add_prefix_space"] = bool(space)
-    if named not in _BERT_CLASSES:
-        return
-    if not normalizer:  # transformers 4 cannot read it, and 5 does so.
-        normalizer = {"type": "BertNormalizer", "clean_text": True} | dict(_IN_NORMALIZER.values())
-        tokenizer |= {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}}
-        tokenizer["model"][LONGEST_WORD_SETTING] = LONGEST_WORD_THERE
-    if normalizer.get("type") != "BertNormalizer":
-        return
-    before = dict(normalizer)
+    found = {}
     for key, (name_there, default) in _IN_NORMALIZER.items():
         value = settings.get(key, default)
         if not isinstance(value, bool | None):
@@ -412,43 +409,46 @@ def _follow_class(
                 "false; correct the file"
             )
         if value is not None or key == "strip_accents":
-            normalizer[name_there] = value
-    normalized = any(token.get("normalized") for token in tokenizer.get("added_tokens") or [])
-    if normalized and normalizer != before:
-        raise InputError(
-            f"{name}: {TOKENIZER_CONFIG_FILE} changes the normalizer of {TOKENIZER_FILE}, and "
-            f"transformers does not for added tokens; {_save_again(name.partition('=')[2])}"
-        )
+            found[name_there] = value
+    return found
 
 
-def _special_tokens(settings: Mapping[str, Any]) -> list[Any]:
-    """Returns the special tokens that settings name: strings, or objects with `content`."""
-    names = [*(name for names, _ in ROLES.values() for name in names), "sep_token", "eos_token"]
-    found = [settings.get(name) for name in names]
-    for name in _MORE_SPECIAL:
-        more = settings.get(name) or []
-        found += more.values() if isinstance(more, dict) else more
-    return [token for token in found if content_of(token) is not None]
+def _add_tokens(
+    tokenizer: dict[str, Any], added: Sequence[Mapping[str, Any]], path: str, name: str
+) -> None:
+    """Adds tokens of the vocabulary to those that a tokenizer finds in text before it is cut.
 
+    Args:
+      tokenizer: content of tokenizer.json, or what a vocab.txt is; changed.
+      added: the tokens that the files of a folder name: each with its content, and maybe an id and
+        rules.
+      path: path of that tokenizer.json or vocab.txt.
+      name: flag and path of the folder, for messages.
 
-def _add_tokens(tokenizer: dict[str, Any], added: Sequence[Any]) -> None:
-    """Adds tokens of the vocabulary to those that are found in text before it is cut.
-
-    Those with an id are of files of their own, which have the last word about their rules.
+    Raises:
+      InputError: a token is not in the vocabulary, or has another id or other rules there.
     """
+    file, again = path.rpartition("/")[2], _save_again(name.partition("=")[2])
     entries = {token.get("content"): token for token in tokenizer.get("added_tokens") or []}
     vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
     if isinstance(vocabulary, list):  # of a Unigram tokenizer: pairs with scores
         vocabulary = {token[0]: number for number, token in enumerate(vocabulary)}
     for token in added:
         content = content_of(token)
-        rules = {rule: bool(token[rule]) for rule in (*_OWN_RULES, "special") if rule in token}
-        if content in entries and ("id" in token or token.get("is_last")):
-            entries[content] |= rules
-        elif content in vocabulary and content not in entries:
-            usual = dict.fromkeys(_OWN_RULES, False) | {"normalized": not rules.get("special")}
-            entry = {"id": vocabulary[content], "content": content, "special": False}
-            entries[content] = entry | usual | rules
+        if content not in entries and content in vocabulary:
+            usual = dict.fromkeys(_OWN_RULES, False) | {"special": True}
+            entries[content] = {"id": vocabulary[content], "content": content} | usual
+        if content not in entries:
+            raise InputError(
+                f"{name}: {content!r} was added to its tokenizer, and {file} lacks it; {again}"
+            )
+        for rule in ("id", *_OWN_RULES):
+            found = entries[content].get(rule)
+            if str(value := token.get(rule, found)) != str(found):
+                raise InputError(
+                    f"{name}: {content!r} has {rule} {found} in {file}, but {value!s:.20} by the "
+                    f"folder's other files or the class of its tokenizer; {again}"
+                )
     tokenizer["added_tokens"] = sorted(entries.values(), key=lambda token: token["id"])
 
 

@@ -170,6 +170,7 @@ def save(model: torch.nn.Module, folder: pathlib.Path, tokens: list[str] = TOKEN
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}\n')
 
 
 def tensors(batch: dict[str, np.ndarray], *names: str) -> dict[str, torch.Tensor]:

@@ -151,7 +151,7 @@ def test_roles_are_named_in_the_config(changed):
         content.clear()
         content.update(json.loads(text))
 
-    config = {"mask_token": {"content": "<gap>"}, "pad_token": "<fill>"}
+    config = {"mask_token": {"content": "<gap>", "lstrip": True}, "pad_token": "<fill>"}
     vocabulary, _ = given(changed(rename, config))
     assert vocabulary.tokens[vocabulary.special.mask] == "<gap>"
     assert vocabulary.tokens[vocabulary.special.padding] == "<fill>"
@@ -169,7 +169,7 @@ def test_without_a_frame_the_names_give_the_roles(changed):
     ("change", "config", "message"),
     [
         (without_mask, None, r"has no token for the role mask; add one such as \[MASK\]"),
-        (None, {"mask_token": "<absent>"}, "has no token for the role mask"),
+        (None, {"mask_token": "<absent>"}, "'<absent>' was added"),
         (None, {"auto_map": {"AutoTokenizer": ["t.Mine", None]}}, "is a program .* never run"),
         # The library's own errors: an unknown word without a token for it, and a panic.
         (without_unknown, None, r"cannot be read as a tokenizer \(.*unk"),

@@ -166,6 +166,8 @@ def test_a_prompt_is_lower_cased_as_the_texts_are(tmp_path):
     ):
         file = folder / name
         file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | change))
+    file = folder / "tokenizer.json"
+    file.write_text(file.read_text("utf-8").replace('"lowercase": true', '"lowercase": false'))
     embedder = open_embedder(str(folder))
     (row,), _ = embedder.token_ids(["The River"])
     assert embedder.vocabulary.special.unknown not in row.tolist()

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 from support.nasty_text import NASTY
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from beambert import io
 from beambert.errors import InputError
@@ -65,17 +65,11 @@ def write(tmp_path):
     [
         ({"lowercase": True}, None, True),
         ({"lowercase": False, "strip_accents": False}, None, False),
-        # transformers gives BertTokenizer's normalizer the values of the configuration, and leaves
-        # that of PreTrainedTokenizerFast.
+        # BertTokenizer alone reads the settings of the configuration.
         ({"lowercase": True}, {"do_lower_case": None, "strip_accents": None}, True),
         *(
-            ({"lowercase": True}, {"do_lower_case": False, "tokenizer_class": name}, expected)
-            for name, expected in (
-                ("BertTokenizer", False),
-                ("PreTrainedTokenizerFast", True),
-                ("TokenizersBackend", True),
-                (None, True),
-            )
+            ({"lowercase": True}, {"do_lower_case": False, "tokenizer_class": name}, True)
+            for name in ("PreTrainedTokenizerFast", "TokenizersBackend", None)
         ),
     ],
 )
@@ -117,6 +111,7 @@ def test_rules_that_bert_has_not_are_those_of_the_file(write, changes, text, tok
 
 LOWER = {"lowercase": True}
 JAPANESE, MPNET = "BertJapaneseTokenizer", {"tokenizer_class": "MPNetTokenizer"}
+NORMALIZED = {"content": "[MASK]", "normalized": True}
 DECODER = {"4": {"content": "[MASK]"}, "8": {"content": "covid"}}
 TWICE = {token: i for i, token in enumerate((*SPECIAL_TOKENS, *WORDS))} | {"cat": 5}
 
@@ -133,8 +128,13 @@ TWICE = {token: i for i, token in enumerate((*SPECIAL_TOKENS, *WORDS))} | {"cat"
         # transformers lower-cases, and the vocabulary has capitals.
         (None, {"tokenizer_class": "BertTokenizer"}, "do_lower_case"),
         # It adds the tokens of these classes, and those that tokenizer.json lacks, at the end.
-        (LOWER, MPNET, "'<pad>' was added"),
-        (LOWER, MPNET | BERTS_TOKENS, "'<s>' was added"),
+        (LOWER, MPNET, "'<mask>' was added"),
+        (LOWER, MPNET | BERTS_TOKENS, "has lstrip False"),
+        (LOWER, MPNET | BERTS_TOKENS | {"mask_token": {"content": "[MASK]"}}, "'<s>' was added"),
+        (LOWER, {"additional_special_tokens": ["covid"]}, "'covid' was added"),
+        (None, {"do_lower_case": True, "mask_token": NORMALIZED}, "has normalized False"),
+        (LOWER, {"mask_token": NORMALIZED}, "has normalized False"),
+        (LOWER, {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}, "lowercase is False"),
         (LOWER, {"tokenizer_class": "RobertaTokenizer"}, "its tokenizer_class 'RobertaTokenizer'"),
         (LOWER, {"tokenizer_class": "LlamaTokenizerFast"}, "its tokenizer_class 'LlamaTokenizer'"),
         (LOWER, {"added_tokens_decoder": DECODER}, "'covid' was added"),
@@ -170,29 +170,7 @@ def test_special_tokens_are_those_that_the_settings_name(write):
     vocabulary, _ = read_vocabulary(folder, "--init")
     ids, _ = transformers_tokenizer(vocabulary, True).tokenize_batch(["sthes[MASK]"])
     assert ids.tolist() == [1, 5, 1, 4]
-
-
-def test_a_vocab_txt_has_the_special_tokens_of_its_settings(write):
-    mask = {"content": "[MASK]", "normalized": True}
-    config = {"do_lower_case": True, "mask_token": mask}
-    vocabulary, _ = read_vocabulary(write(config=config, vocab_txt=True), "--init")
-    ids, _ = transformers_tokenizer(vocabulary, True).tokenize_batch(["the [mask]"])
-    assert ids.tolist() == [5, 4]
-
-
-@pytest.mark.parametrize(
-    ("config", "special"),
-    [
-        # transformers 5 writes a list, and reads no tokens that version 4 left in the folder.
-        ({"extra_special_tokens": []}, set()),
-        ({"additional_special_tokens": ["##s"]}, {5, 6}),
-    ],
-)
-def test_special_tokens_of_two_files(write, tmp_path, config, special):
-    folder = write({"lowercase": True}, config)
-    (tmp_path / "special_tokens_map.json").write_text('{"additional_special_tokens": ["the"]}')
-    vocabulary = read_vocabulary(folder, "--init")[0]
-    assert set(np.flatnonzero(vocabulary.is_reserved)) == {*range(5), *special}
+    assert set(np.flatnonzero(vocabulary.is_reserved)) == {*range(6)}
 
 
 def test_tokens_that_were_added_to_a_vocab_txt_are_not_lost(write, tmp_path):
@@ -207,9 +185,8 @@ def test_tokens_that_were_added_to_a_vocab_txt_are_not_lost(write, tmp_path):
 @pytest.mark.parametrize(
     ("content", "decoder"),
     [
-        ({"Paris": 6, "the": 6}, None),  # The first of them is lost in transformers.
-        ({"the": 4}, None),
-        ({"covid": 9}, None),  # It would have other rules there.
+        ({"[MASK]": 3}, None),
+        ({"covid": 9}, None),
         (None, {"9": {"content": "covid"}}),
     ],
 )
@@ -217,17 +194,8 @@ def test_a_token_with_two_ids_is_refused(write, tmp_path, content, decoder):
     config = {"added_tokens_decoder": decoder} if decoder else {}
     folder = write({"lowercase": True}, config, added=[NEW_TOKEN])
     (tmp_path / "added_tokens.json").write_text(json.dumps(content or {}))
-    with pytest.raises(InputError, match=r"--init=.* has the id \d in tokenizer\.json"):
+    with pytest.raises(InputError, match=r"--init=.* has id \d in tokenizer\.json"):
         read_vocabulary(folder, "--init")
-
-
-def test_the_rules_of_added_tokens_are_those_of_the_configuration(write):
-    listed = {"8": NEW_TOKEN | {"normalized": True}}
-    alone = NEW_TOKEN | {"single_word": True}
-    folder = write({"lowercase": True}, {"added_tokens_decoder": listed}, added=[alone])
-    vocabulary, do_lower_case = read_vocabulary(folder, "--init")
-    ids, _ = make_tokenizer(vocabulary, do_lower_case).tokenize_batch(["COVID thecovid"])
-    assert ids.tolist() == [8, 5, 8]
 
 
 @pytest.mark.parametrize(("before", "behind"), [("", "mat \n"), ("\ufeff", "")])
@@ -260,14 +228,6 @@ OF_TEXT = NEW_TOKEN | {"normalized": True}
             "",
             "'covid' and 'Covid' are the same text",
         ),
-        # Version 4 cuts text with the old normalizer at added tokens, and 5 with the new.
-        (
-            {"added_tokens": [*SPECIAL, OF_TEXT]},
-            {"do_lower_case": False},
-            "bert",
-            "changes the normalizer",
-        ),
-        ({"normalizer": None, "post_processor": None}, {}, "bert", "has no normalizer"),
         ({}, {}, "longformer", "'longformer'"),
         (
             {"model": {"type": "WordLevel", "unk_token": "?", "vocab": {}}, "normalizer": NOTHING},
@@ -288,21 +248,20 @@ def test_what_the_versions_of_transformers_read_differently_is_refused(
         read_vocabulary(folder, "--init")
 
 
-@pytest.mark.parametrize(
-    ("config", "has_space"),
-    [({}, False), ({"mask_token": "[MASK]"}, True), ({"added_tokens_decoder": {}}, False)],
-)
-def test_the_mask_of_some_classes_takes_the_space_before_it(tmp_path, config, has_space):
+def test_the_mask_of_some_classes_takes_the_space_before_it(tmp_path):
     pieces = ["<pad>", "<unk>", *SPECIAL_TOKENS[2:], "\u2581", "a"]
     tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces], 1, False))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(split=False)
-    tokenizer.add_special_tokens(pieces[:5])
+    tokenizer.add_special_tokens([*pieces[:4], AddedToken("[MASK]", lstrip=True)])
     (tmp_path / "tokenizer.json").write_text(tokenizer.to_str())
-    config = config | {"tokenizer_class": "AlbertTokenizer"}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "AlbertTokenizer"}')
     vocabulary, do_lower_case = read_vocabulary(str(tmp_path), "--init")
     ids, _ = transformers_tokenizer(vocabulary, do_lower_case).tokenize_batch(["a [MASK]"])
-    assert ids.tolist() == [5, 6, *[5] * has_space, 4]
+    assert ids.tolist() == [5, 6, 4]
+    text = tokenizer.to_str().replace('"lstrip":true', '"lstrip":false')
+    (tmp_path / "tokenizer.json").write_text(text)
+    with pytest.raises(InputError, match="has lstrip False"):
+        read_vocabulary(str(tmp_path), "--init")
 
 
 def test_a_tokenizer_that_frames_no_text_frames_none(write, tmp_path):
