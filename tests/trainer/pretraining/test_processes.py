@@ -11,11 +11,8 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 from support import forked, small_finetuning, small_pretraining, untrained_models
-
-from beambert.model.pretrainer import BertPretrainer
 
 pytestmark = pytest.mark.release
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -42,33 +39,27 @@ def finish(*processes: forked.Popen) -> str:
     return outputs[0]
 
 
-def weights_of(folder, config) -> list[np.ndarray]:
-    model = BertPretrainer(config)
-    model.load_weights(folder / "model.weights.h5")
-    return model.get_weights()
+def wait_for(checkpoint: pathlib.Path, process) -> None:
+    """Waits until a process has written a checkpoint."""
+    deadline = time.monotonic() + 200
+    while not checkpoint.exists():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
 
 
 def test_killed_at_any_moment_the_same_command_continues(
-    records_folder, small_config, small_config_file, tmp_path
+    records_folder, small_config_file, tmp_path
 ):
     whole = start(records_folder, small_config_file, tmp_path / "whole")
     killed = start(records_folder, small_config_file, tmp_path / "killed")
-    deadline = time.monotonic() + 200
-    while not list((tmp_path / "killed").glob("checkpoints/ckpt-000006")):
-        assert time.monotonic() < deadline and killed.poll() is None
-        time.sleep(0.01)
+    wait_for(tmp_path / "killed/checkpoints/ckpt-000006", killed)
     killed.kill()
     killed.communicate()
     assert not (tmp_path / "killed" / "_SUCCESS").exists()
     again = start(records_folder, small_config_file, tmp_path / "killed")
     finish(whole)
     assert "continuing from step" in finish(again)
-    for mine, theirs in zip(
-        weights_of(tmp_path / "killed", small_config),
-        weights_of(tmp_path / "whole", small_config),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(mine, theirs)
+    small_pretraining.assert_same_weights(tmp_path / "killed", tmp_path / "whole")
     lines = (tmp_path / "killed" / "metrics.jsonl").read_text().splitlines()
     rows = [(row["split"], row["step"]) for row in map(json.loads, lines)]
     assert len(rows) == len(set(rows))
@@ -102,15 +93,12 @@ def two_undisturbed(records_folder, small_config_file, tmp_path_factory) -> path
 
 @pytest.mark.parametrize("lost", [[0], [1], [0, 1]], ids=["chief", "worker", "both"])
 def test_a_pair_that_loses_a_worker_ends_and_continues_to_the_same_bits(
-    lost, two_undisturbed, records_folder, small_config, small_config_file, tmp_path
+    lost, two_undisturbed, records_folder, small_config_file, tmp_path
 ):
     folder = tmp_path / "pair"
     workers = start_two(records_folder, small_config_file, folder, folder)
     step = 3 * random.Random(str(lost)).randint(1, 10)
-    deadline = time.monotonic() + 200
-    while not (folder / "checkpoints" / f"ckpt-{step:06d}").exists():
-        assert time.monotonic() < deadline and workers[0].poll() is None
-        time.sleep(0.01)
+    wait_for(folder / "checkpoints" / f"ckpt-{step:06d}", workers[0])
     for index in lost:
         workers[index].kill()
     for index, worker in enumerate(workers):
@@ -125,20 +113,14 @@ def test_a_pair_that_loses_a_worker_ends_and_continues_to_the_same_bits(
     assert "continuing from step" in finish(
         *start_two(records_folder, small_config_file, folder, folder)
     )
-    for mine, theirs in zip(
-        weights_of(folder, small_config), weights_of(two_undisturbed, small_config), strict=True
-    ):
-        np.testing.assert_array_equal(mine, theirs)
+    small_pretraining.assert_same_weights(folder, two_undisturbed)
 
 
 def test_a_pair_that_stands_still_in_one_worker_ends(records_folder, small_config_file, tmp_path):
     """As one whose network is cut: nothing tells the other but the missing heartbeats."""
     folder = tmp_path / "pair"
     workers = start_two(records_folder, small_config_file, folder, folder)
-    deadline = time.monotonic() + 200
-    while not (folder / "checkpoints" / "ckpt-000003").exists():
-        assert time.monotonic() < deadline and workers[0].poll() is None
-        time.sleep(0.01)
+    wait_for(folder / "checkpoints" / "ckpt-000003", workers[0])
     os.kill(workers[1].pid, signal.SIGSTOP)
     output, _ = workers[0].communicate(timeout=60)
     workers[1].kill()
@@ -154,10 +136,7 @@ def test_two_workers_train_like_one(records_folder, small_config, tmp_path):
     config_file.write_text(config.to_json())
     finish(start(records_folder, config_file, tmp_path / "one"))
     finish(*start_two(records_folder, config_file, tmp_path / "two", tmp_path / "two"))
-    for one, two in zip(
-        weights_of(tmp_path / "one", config), weights_of(tmp_path / "two", config), strict=True
-    ):
-        np.testing.assert_allclose(one, two, atol=2e-3)
+    small_pretraining.assert_same_weights(tmp_path / "one", tmp_path / "two", tolerance=2e-3)
     results = [json.loads((tmp_path / n / "results.json").read_text()) for n in ("one", "two")]
     assert results[0] == pytest.approx(results[1], rel=1e-2)
 
@@ -207,10 +186,7 @@ def test_hosts_of_jax_that_lose_one_end_and_continue_to_the_same_bits(
     whole, killed = ([*given, f"--model_dir={tmp_path / name}"] for name in ("whole", "killed"))
     finish(*start_hosts_of_jax(command, *whole))
     hosts = start_hosts_of_jax(command, *killed)
-    deadline = time.monotonic() + 200
-    while not (tmp_path / "killed" / "checkpoints" / "ckpt-000006").exists():
-        assert time.monotonic() < deadline and hosts[0].poll() is None
-        time.sleep(0.01)
+    wait_for(tmp_path / "killed" / "checkpoints" / "ckpt-000006", hosts[0])
     hosts[1].kill()
     output, _ = hosts[0].communicate(timeout=100)
     assert hosts[0].returncode == 2, output
