@@ -35,7 +35,7 @@ def flags(data_dir, init, model_dir, **others) -> list[str]:
         "model_dir": model_dir,
         "train_batch_size": 16,
         "learning_rate": 3e-3,
-        "num_train_epochs": 12,
+        "num_train_epochs": 4,
     } | others
     return [f"--{name}={value}" for name, value in values.items() if value is not None]
 

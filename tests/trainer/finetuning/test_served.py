@@ -60,16 +60,17 @@ def bytes_of_words() -> TokenizerVocabulary:
     return TokenizerVocabulary.read(data, "tokenizer.json")
 
 
+# One of each kind of an answer, and of each tokenizer, is fast enough for every day.
 CASES = [
-    ("classification", {}, False, "bytes"),
+    pytest.param("classification", {}, False, "bytes", marks=pytest.mark.slow),
     ("classification", {}, True, "pieces"),
     ("classification", {"max_windows": 2}, False, "pieces"),
     ("multi_label", {"label_separator": "|"}, False, "pieces"),
-    ("regression", {}, True, "bytes"),
+    pytest.param("regression", {}, True, "bytes", marks=pytest.mark.slow),
     ("rerank", {}, True, "pieces"),
     ("choice", {}, True, "bytes"),
     ("tagging", {}, False, "pieces"),
-    ("tagging", {}, False, "bytes"),
+    pytest.param("tagging", {}, False, "bytes", marks=pytest.mark.slow),
 ]
 
 
