@@ -13,7 +13,6 @@ from support import growing_corpus as corpus
 from beambert import folders, io
 from beambert.deploy.retraining import command, workspace
 from beambert.errors import InputError
-from beambert.pipelines import input_files
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -36,14 +35,6 @@ def test_an_upload_appears_when_it_is_complete(gs):
     ):
         file.write(b"whole")
     assert file.closed  # Otherwise it would be sent again when Python deletes it.
-
-
-def test_another_object_of_the_same_name_is_another_input(gs):
-    found = []
-    for text in (b"one\n", b"one\n", b"three\n"):
-        io.write_bytes(f"{gs}/inputs/a.txt", text)
-        found += input_files.match_inputs([f"{gs}/inputs/*"])
-    assert len(set(found)) == 3
 
 
 def test_a_bucket_without_permission(gs, tmp_path):

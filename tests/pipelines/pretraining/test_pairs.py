@@ -102,10 +102,6 @@ class TestConstruction:
 
 
 class TestEdges:
-    def test_no_documents(self):
-        pairs, counts = pairs_of([])
-        assert pairs.shape == (0, 5) and counts.is_next == 0
-
     def test_single_document_has_no_random_next(self):
         pairs, counts = pairs_of([[10] * 50], 64)
         assert len(pairs) and not pairs[:, 4].any()
@@ -115,10 +111,6 @@ class TestEdges:
         pairs, counts = pairs_of([[100, 10, 10, 10]], 64, 0.0)
         assert counts.without_partner >= 1
         assert pairs[:, 0].min() >= 100 and pairs[:, 3].max() == 130
-
-    def test_single_sentence_alone(self):
-        pairs, counts = pairs_of([[10]])
-        assert len(pairs) == 0 and counts.without_partner == 1
 
     def test_one_sentence_documents_only(self):
         pairs, counts = pairs_of([[10]] * 100)

@@ -262,13 +262,6 @@ class TestOthersRecords:
         assert folder["figures"]["repeated_records_share"] == pytest.approx(0.5, abs=0.01)
         assert any("duplicate" in text for text in folder["warnings"])
 
-    def test_wrong_vocabulary(self, capsys, original, tmp_path):
-        tokens = (original / "vocab.txt").read_text().splitlines()
-        (tmp_path / "moved.txt").write_text("\n".join(["x", *tokens[:50]]))
-        status, printed, _ = verify(capsys, original, f"--vocab_file={tmp_path / 'moved.txt'}")
-        assert status == 1 and "beyond the vocabulary" in printed
-        assert "105 records do not begin with the vocabulary's [CLS]" in printed
-
 
 class TestBadInput:
     @pytest.mark.parametrize(
