@@ -92,7 +92,7 @@ JOBS = {
     "pretrain_rtd": _PRETRAIN + " --objective=rtd",
     "pretrain_jax": _PRETRAIN + " --engine=jax",
     "finetune": (
-        "finetune --task=cola --data_dir={made}/task --init={made}/encoder --max_seq_length=24 "
+        "finetune --task=cola --data_dir={task} --init={made}/encoder --max_seq_length=24 "
         "--train_batch_size=8 --num_train_epochs=1 --save_checkpoints_steps=4 "
         "--model_dir={out}/classifier"
     ),
@@ -234,7 +234,8 @@ class Bench:
         job, _, storage = name.partition("@")
         root = "gs://bucket" if storage else str(self.folder)
         out = f"{root}/out/made"  # `out` itself is a disk
-        return JOBS[job].format(made=f"{root}/made", out=out), out
+        task = self.folder / "made/task"  # which is read on this machine alone
+        return JOBS[job].format(made=f"{root}/made", task=task, out=out), out
 
     def make(self, text: pathlib.Path) -> None:
         """Makes what the jobs read, each by the command before; copies it into the bucket."""
