@@ -30,8 +30,8 @@ def size(number: int) -> str:
     """Formats a number of bytes as people read it: 12 bytes, 3.4 kB, 5.6 MB, 7.8 GB."""
     if number < 1000:
         return counted(number, "byte")
-    power = min((len(str(int(number))) - 1) // 3, 3)
-    return f"{number / 1000**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
+    units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+    return next(f"{number / unit:.1f} {name}" for unit, name in units if number >= unit)
 
 
 def duration(seconds: float) -> str:
