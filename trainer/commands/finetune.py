@@ -13,11 +13,14 @@ from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import TRAIN
 from beambert.pipelines.tokenizers.folders import TokenizerSettings
 from beambert.process import loading
-from beambert.trainer.finetuning.settings import EncoderSettings, RecipeSettings
-from beambert.trainer.loop.config import (
+from beambert.trainer.finetuning.settings import (
     FINETUNING_BATCH_SIZE,
-    FINETUNING_LEARNING_RATES,
     FINETUNING_OPTIMIZER,
+    EncoderSettings,
+    RecipeSettings,
+)
+from beambert.trainer.loop.config import (
+    FINETUNING_LEARNING_RATES,
     RANDOM,
     WIDEST_LEARNING_RATE,
     Devices,

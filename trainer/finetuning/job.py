@@ -18,18 +18,21 @@ from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.embedder import read_settings, settings_notes
-from beambert.trainer.finetuning.settings import EncoderSettings, RecipeSettings
-from beambert.trainer.loop.config import (
+from beambert.trainer.finetuning.settings import (
     FINETUNING_BATCH_SIZE,
     FINETUNING_OPTIMIZER,
     FINETUNING_PATIENCE,
     LEAST_UPDATES_OF_PATIENCE,
+    EncoderSettings,
+    RecipeSettings,
+    default_epochs,
+)
+from beambert.trainer.loop.config import (
     RANDOM,
     TRAINING_FLAGS,
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
-    default_epochs,
     default_learning_rate,
 )
 from beambert.trainer.model_folders import model_config

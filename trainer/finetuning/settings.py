@@ -1,15 +1,29 @@
 """The settings of a fine-tuning that are flags; the defaults are those of the paper's recipe."""
 
 import dataclasses
+import math
 
 from beambert.config import Settings, setting
-from beambert.trainer.loop.config import (
-    FINETUNING_EPOCHS,
-    FINETUNING_WARMUP_PROPORTION,
-    OWN_TASK_EPOCHS,
-    OWN_TASK_UPDATES,
-)
+from beambert.trainer.loop.config import ADAMW_CORRECTED
 from beambert.trainer.weights.adaptation import lora_setting, positions_setting
+
+# Defaults of `beambert finetune`: the recipe of the paper's appendix A.3, with
+# run_classifier.py's share of steps that warm up.
+FINETUNING_BATCH_SIZE = 32
+FINETUNING_EPOCHS = 3.0
+# On few examples three passes are too few updates (Mosbach et al. 2021, arXiv 2006.04884, section
+# 6). The user's own tasks take this many updates by default, in at most this many passes; measured,
+# docs/tasks.md.
+OWN_TASK_UPDATES, OWN_TASK_EPOCHS = 300, 30.0
+FINETUNING_WARMUP_PROPORTION = 0.1
+# Not run_classifier.py's: without the correction a run of a few hundred steps takes steps several
+# times its learning rate and may learn nothing (Mosbach et al. 2021, arXiv 2006.04884; Zhang et al.
+# 2021, arXiv 2006.05987).
+FINETUNING_OPTIMIZER = ADAMW_CORRECTED
+# Evaluations on dev, one after each epoch, without a better result before a training stops, and the
+# least number of updates in them.
+FINETUNING_PATIENCE = 3
+LEAST_UPDATES_OF_PATIENCE = 100
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,3 +72,17 @@ class RecipeSettings(Settings):
         help="keep the best weights on dev, and stop when they get no better (default: True for "
         "your own tasks; False for the published ones, whose recipe has none)",
     )
+
+
+def default_epochs(examples: int, batch_size: int, is_own_task: bool) -> float:
+    """Returns the default number of passes over the training data of a fine-tuning.
+
+    Args:
+      examples: number of training examples.
+      batch_size: number of examples in an update.
+      is_own_task: whether the user's own files are the task, not a published one.
+    """
+    if not is_own_task:
+        return FINETUNING_EPOCHS
+    enough = math.ceil(OWN_TASK_UPDATES * batch_size / examples)
+    return max(FINETUNING_EPOCHS, min(float(enough), OWN_TASK_EPOCHS))

@@ -1,7 +1,6 @@
 """Configurations of a training, with the source of every default. TensorFlow is not imported."""
 
 import dataclasses
-import math
 from typing import Any
 
 from beambert.config import Settings, check_settings, setting
@@ -29,19 +28,6 @@ SCHEDULES = (LINEAR, COSINE, TRAPEZOID)
 # Masks of a training: those of the records, or others in every epoch (RoBERTa, arXiv 1907.11692,
 # section 4.1).
 STATIC, DYNAMIC = "static", "dynamic"
-# Defaults of `beambert finetune`: the recipe of the paper's appendix A.3, with
-# run_classifier.py's share of steps that warm up.
-FINETUNING_BATCH_SIZE = 32
-FINETUNING_EPOCHS = 3.0
-# On few examples three passes are too few updates (Mosbach et al. 2021, arXiv 2006.04884, section
-# 6). The user's own tasks take this many updates by default, in at most this many passes; measured,
-# docs/tasks.md.
-OWN_TASK_UPDATES, OWN_TASK_EPOCHS = 300, 30.0
-FINETUNING_WARMUP_PROPORTION = 0.1
-# Not run_classifier.py's: without the correction a run of a few hundred steps takes steps several
-# times its learning rate and may learn nothing (Mosbach et al. 2021, arXiv 2006.04884; Zhang et al.
-# 2021, arXiv 2006.05987).
-FINETUNING_OPTIMIZER = ADAMW_CORRECTED
 # Learning rates of fine-tuning by the encoder's width: the first whose width is not exceeded. 768:
 # run_classifier.py. 1024: within the paper's grid. 256 and 512: within the grid of the published
 # small encoders (Turc et al. 2019, arXiv 1908.08962). 128: measured, docs/tasks.md.
@@ -52,10 +38,6 @@ FROZEN_LEARNING_RATE = 1e-3
 # How much greater the rate is with `--lora_rank`: 4e-4 to 5e-4 for a width of 768 (Hu et al. 2021,
 # arXiv 2106.09685, table 9), where 5e-5 is that of all weights.
 LORA_LEARNING_RATE_FACTOR = 10
-# Evaluations on dev, one after each epoch, without a better result before a training stops, and the
-# least number of updates in them.
-FINETUNING_PATIENCE = 3
-LEAST_UPDATES_OF_PATIENCE = 100
 # Types of the matrix products. Weights, moments, norms, softmax and losses are always float32.
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
 # Takes the type that the devices compute fastest in, see `resolve_dtype` of an engine.
@@ -305,20 +287,6 @@ def default_learning_rate(hidden_size: int, is_frozen: bool, has_lora: bool = Fa
     rates = (rate for width, rate in FINETUNING_LEARNING_RATES.items() if hidden_size <= width)
     rate = next(rates, WIDEST_LEARNING_RATE)
     return rate * LORA_LEARNING_RATE_FACTOR if has_lora else rate
-
-
-def default_epochs(examples: int, batch_size: int, is_own_task: bool) -> float:
-    """Returns the default number of passes over the training data of a fine-tuning.
-
-    Args:
-      examples: number of training examples.
-      batch_size: number of examples in an update.
-      is_own_task: whether the user's own files are the task, not a published one.
-    """
-    if not is_own_task:
-        return FINETUNING_EPOCHS
-    enough = math.ceil(OWN_TASK_UPDATES * batch_size / examples)
-    return max(FINETUNING_EPOCHS, min(float(enough), OWN_TASK_EPOCHS))
 
 
 def default_warmup_steps(num_train_steps: int, share: float = SHORT_RUN_WARMUP_SHARE) -> int:

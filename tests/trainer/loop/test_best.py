@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from support.small_training import SEED, NextSentenceObjective, Words
 
+from beambert.trainer.finetuning.settings import default_epochs
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.checkpoints import best_step, is_over, needed_steps
 from beambert.trainer.loop.config import (
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
-    default_epochs,
     default_learning_rate,
 )
 from beambert.trainer.loop.engines.tensorflow import TensorFlow
