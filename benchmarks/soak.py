@@ -277,7 +277,11 @@ def sums(out: str) -> dict[str, str]:
         contents = {str(path.relative_to(out)): path.read_bytes() for path in paths}
     else:
         paths = [info.path for info in io._file_system(out).find(out)]
-        contents = {path.removeprefix(out + "/"): io.read_bytes(path) for path in paths}
+        contents = {
+            # TensorFlow makes an object for each folder.
+            path.removeprefix(out + "/"): b"" if path.endswith("/") else io.read_bytes(path)
+            for path in paths
+        }
     found = {}
     for name, content in contents.items():
         if name.endswith("/metrics.jsonl"):
