@@ -24,9 +24,10 @@ LAYOUTS = (AUTO, WRAPPED, PARAGRAPHS, SENTENCES)
 # Characters that end a sentence: those of Unicode's property Sentence_Terminal, the Tibetan shads,
 # and ":" and "…".
 SENTENCE_ENDS = "!.?։؟۔܀܁܂߹।॥།༎၊။።፧፨᙮᜵᜶។៕᠃᠉᥄᥅᪨᪩᪪᪫᭚᭛᭞᭟᰻᰼᱾᱿‼‽⁇⁈⁉⸮。꓿꘎꘏꛳꛷꡶꡷꣎꣏꤯꧈꧉꩝꩞꩟꫰꫱꯫﹒﹖﹗！．？｡:…"
-# Invisible marks, such as those of direction, may follow.
+# Invisible marks, such as those of direction, may follow. Greek asks with a semicolon.
+_CLOSING = r"[\"'”’»)\]」』）】_*\u200b-\u200f\u202a-\u202e\u2060-\u2069]*$"
 ENDS_SENTENCE = re.compile(
-    rf"[{re.escape(SENTENCE_ENDS)}][\"'”’»)\]」』）】_*\u200b-\u200f\u202a-\u202e\u2060-\u2069]*$"
+    rf"(?:[{re.escape(SENTENCE_ENDS)}]|(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e]){_CLOSING}"
 )
 
 # Line ends. Some programs write "\r\r\n"; the others are those of Unicode, see `normalize_text`.
@@ -96,7 +97,7 @@ _TRANSCRIBER = (
 _NOTES = re.compile(
     rf"""\s*(?:
       Note:\ (?:Project\ Gutenberg\ (?:also\ )?has|Images\ of\ the\ original) | Credits:
-      | (?:[+=*|-]{{3,}}\s+)?{_TRANSCRIBER}\n
+      | (?:[+=*|-]{{3,}}\s+)?{_TRANSCRIBER}(?=\n)
     ) .{{0,4000}}? (?=\n[ \t]*\n[ \t]*\n)""",
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
@@ -437,7 +438,8 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
     is_end = bool(ENDS_SENTENCE.search(lines[-1]))
     if not has_capitals:
         # Nothing but their lengths shows that lines go on.
-        if 2 * sum(map(str.isalpha, firsts)) < len(firsts):
+        letters = sum(first.isalpha() or bool(_NO_SPACE.match(first)) for first in firsts)
+        if 2 * letters < len(firsts):
             return False  # They are lines of a log or a table.
         is_wide, has_none = (
             any(map(letter.match, firsts)) for letter in (_WIDE_LETTER, _WITHOUT_MARKS)

@@ -44,6 +44,10 @@ SAMPLE_BYTES = 1 << 16
 # is the character NUL, which `normalize_text` removes.
 _MOST_ZEROS = 0.02
 _FEWEST_ZEROS = 4
+# Control characters, which are a tenth of compressed data. Most encodings but UTF-8 take any byte.
+_CONTROLS = bytes([*range(1, 8), *range(16, 26), *range(28, 32)])
+_MOST_CONTROLS = 0.02
+_FEWEST_CONTROLS = 50
 # The switches between character sets in ISO-2022-JP (RFC 1468), all of whose bytes are ASCII.
 _JAPANESE_SWITCH = re.compile(rb"\x1b\$[@B].*?\x1b\([BJ]", re.DOTALL)
 _ASCII = bytes(range(0x80))
@@ -191,16 +195,21 @@ def check_beginning(beginning: bytes, encoding: str) -> None:
       encoding: its encoding, by a byte order mark or as declared.
 
     Raises:
-      WrongEncodingError: it looks like UTF-16 or ISO-2022-JP.
+      WrongEncodingError: it looks like UTF-16, ISO-2022-JP or no text.
     """
-    zeros = 0 if encoding.startswith(("utf-16", "utf-32")) else beginning.count(0)
-    if zeros >= max(_FEWEST_ZEROS, _MOST_ZEROS * len(beginning)):
+    if encoding.startswith(("utf-16", "utf-32")):
+        return
+    if beginning.count(0) >= max(_FEWEST_ZEROS, _MOST_ZEROS * len(beginning)):
         line = beginning.count(b"\n", 0, beginning.index(0)) + 1
         raise WrongEncodingError(
             line,
             f"line {line} has zero bytes, as UTF-16 without a byte order mark has; if it is that, "
             "give --encoding=utf-16-le or --encoding=utf-16-be",
         )
+    controls = len(beginning) - len(beginning.translate(None, _CONTROLS))
+    least = max(_FEWEST_CONTROLS, _MOST_CONTROLS * len(beginning))
+    if encoding != DEFAULT_ENCODING and controls >= least:
+        raise WrongEncodingError(1, "has control characters, as no text has; leave the file out")
     if encoding == DEFAULT_ENCODING and (found := _JAPANESE_SWITCH.search(beginning)):
         line = beginning.count(b"\n", 0, found.start()) + 1
         raise WrongEncodingError(

@@ -28,6 +28,8 @@ DROPPED_ELEMENTS = frozenset((
     "rt", "rp", "style", "script", "categorytree", "inputbox", "poll", "phonos", "h1", "h2", "h3",
     "h4", "h5", "h6",
 ))
+# Those of them that stand inside of sentences.
+_PARTS_OF_SENTENCES = frozenset(("math", "chem", "ce", "code"))
 _LINE_ELEMENTS = frozenset((
     "br", "p", "div", "hr", "blockquote", "center", "poem", "caption", "ul", "ol", "dl", "tr",
 ))
@@ -235,7 +237,7 @@ def _show_elements(text: str, counts: Counter[str]) -> str:
         kept.append(text[position : match.start()])
         position = match.end()
         if name in DROPPED_ELEMENTS:
-            kept.append(GAP)
+            kept.append(GAP if is_end or name not in _PARTS_OF_SENTENCES else HOLE)
             if not is_end and not match[3] and ends[name]:
                 inside = name
         elif name in _LINE_ELEMENTS:

@@ -362,6 +362,10 @@ class Parquet(Format):
 
     def read(self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Report) -> Rows:
         """Yields the documents of a part's row groups, see `read_parquet`."""
+        if part.file.is_compressed:
+            detail = "is a Parquet file that was compressed as a whole; decompress it"
+            yield Reject(1, "compressed_parquet", detail)
+            return
         with _naming(part.file):
             for share, found in read_parquet(stored, options, part.sections):
                 report(int(part.bytes * share))

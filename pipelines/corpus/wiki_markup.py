@@ -59,13 +59,13 @@ _CUT_BEGINNING = re.compile(rf"(?m)(?:^|(?<=[.!?] ))[ {_DROPPED}]*{_DROPPED} *(?
 # Endings of the names of files.
 _FILE = r"\.(?:jpe?g|png|gif|svg|webp|tiff?|og[agv]|webm|wav|mp3|mid|flac|pdf|djvu|stl)\s*"
 # The beginnings of markup whose end is missing, and what goes with them: the rest of the page after
-# a comment, of the paragraph after a note, of the line after a template at its beginning or a link
+# a comment, of the paragraph after a note, of the line after a template or a link
 # to a file, the target of another link, the variants of a word.
 _BEGINNING = re.compile(
     rf"<(?:!--|ref|gallery)|-?\{{[\{{\w]|\[\[|\[{_DROPPED}|^\|\}}|-->", re.MULTILINE
 )
 _WITHOUT_ITS_END = re.compile(
-    rf"<!--.*\Z|<ref\b[^\n]*|^[ \t]*\{{\{{[^\n{{}}]*$|-\{{[a-z-]+:[^\n{{}}]*$"
+    rf"<!--.*\Z|<ref\b[^\n]*|\{{\{{[^\n{{}}]*$|-\{{[a-z-]+:[^\n{{}}]*$"
     rf"|\[\[[^\[\]|\n]{{0,300}}?{_FILE}\|[^\n]*|\[\[[^\[\]|\n]{{0,300}}\|(?![^\[\]\n]*\]\])"
     rf"|^[^\s:|]{{1,30}}:[^\n|]*{_FILE}(?:\|[^\n]*)?$|\[(?={_DROPPED})|^\|\}}|-->",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
@@ -198,7 +198,7 @@ def _without_apostrophes(line: str) -> str:
         following = len(runs[number + 1][0]) if number + 1 < len(runs) else 0
         if size == 3 and not is_bold:
             is_of_word = line[run.start() - 1 : run.start()].isalpha()
-            can_end = following in (3, 5)
+            can_end = following > 2
             if (is_of_word and is_italic and _POSSESSIVE.match(line, end)) or not can_end:
                 shown.append("'" if is_of_word else "")
                 size = 2

@@ -3,6 +3,7 @@
 import bz2
 import codecs
 import gzip
+import hashlib
 import io
 import json
 
@@ -225,6 +226,19 @@ def test_a_byte_that_forms_no_character_rejects_its_document(tmp_path, name):
     (reject,) = [row for row in found if isinstance(row, Reject)]
     assert (reject.line, reject.reason) == (5, "not_cp932")
     assert texts(found) == ([] if name == "text" else ["One. Two.", "Last. End."])
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("a.txt", hashlib.shake_256(b"").digest(2000), "not_iso8859_1"),
+        ("a.parquet.gz", gzip.compress(b"PAR1" + bytes(20)), "compressed_parquet"),
+    ],
+)
+def test_binary_data_is_no_text_in_any_encoding(tmp_path, name, data, reason):
+    path = tmp_path / name
+    path.write_bytes(data)
+    assert [row.reason for row in read(path, "iso8859-1")] == [reason]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])

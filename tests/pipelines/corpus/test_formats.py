@@ -171,6 +171,7 @@ class TestDetectFormat:
             (b"One sentence.\nAnother one.\n\nA second document.\nIt goes on.\n", "lines"),
             (b"(It rained.)\n[She left.]\n\n'What now?'\nNothing!)\n", "lines"),
             ("ذهبنا.\u200f\nعدنا.\u200f\n\nنام الطفل.\u200f\nهو هنا.\u200f\n".encode(), "lines"),
+            ("Τι ώρα είναι;\nΠού πας;\n\nΠοιος είναι;\nΉρθε.\n".encode(), "lines"),
             (b"One sentence.\r\nAnother.\r\n\r\nA document.\r\nIt goes on.\r\n", "lines"),
             (b"A paragraph that is\nwrapped by hand and\nends.\n\nAnother that\nends.\n", "text"),
             (b"A paragraph.\n\nAnother paragraph.\n\nA third.\n", "text"),

@@ -49,6 +49,7 @@ exact = settings(derandomize=True, max_examples=200, deadline=None, database=Non
         ("call main() or (a, b)", "call main() or (a, b)", {}),
         ("along with the , , and B", "along with the , and B", {"commas": 1}),
         ("The function formula_5, at formula_4.", "The function \x02, at \x02.", {"formula": 2}),
+        ("The <math>x</math> and <code>y</code>.<pre>z</pre>", "The \x02 and \x02.", {"tag": 3}),
         ("run codice_1 now", "run \x02 now", {"formula": 1}),
         ("See [[Oak]] and [[oak|oaks]].[[Category:Oak]]", "See Oak and oaks.", {"link": 3}),
         ("X[[File:a.jpg|thumb|An [[oak]] here]] grows ]]", "X grows ", {"link": 3}),

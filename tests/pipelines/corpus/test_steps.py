@@ -200,6 +200,7 @@ Why is it here?
         "Note du transcripteur\n\nLes erreurs ont été corrigées.\n",
         "Notas del transcriptor:\n\nSe han corregido los errores.\n",
         "TRANSCRIBER'S NOTES\n\nErrors were corrected.\n",
+        "Note sur la transcription: les fautes ont été corrigées.",
         "Hinweise zur Transkription\n\nFehler wurden korrigiert.\n",
         "Bemærkninger til den elektroniske udgave\n\nStavefejl er rettet.\n",
         "+----------------------------+\n| Note du transcripteur:     |\n|                            |\n+----------------------------+\n",
@@ -444,6 +445,13 @@ def test_wrapped_lines_of_languages_are_joined(language, between):
     unmarked = [line.rstrip(".।。։") for line in paragraphs]
     lines = "\n\n".join(["\n".join(unmarked)] * 4)
     assert clean_text(lines)[0].split("\n") == unmarked * 4
+
+
+def test_lines_that_begin_with_signs_of_vowels_are_joined():
+    sentence = "လူများစွာသည်နေ့စဉ်ဘတ်စ်ကားဖြင့်အလုပ်သွားကြသည်။"
+    lines = textwrap.wrap(sentence * 8, 47)
+    assert 2 * sum(line[0].isalpha() for line in lines) < len(lines)
+    assert clean_text("\n".join(lines))[0] == sentence * 8
 
 
 @pytest.mark.parametrize("language", IN_LANGUAGES)

@@ -100,6 +100,7 @@ pieces = st.lists(
         ),
         ("L'''Iliade'' est. '''Gras''' et ''a '''b''' c''", "L'Iliade est. Gras et a b c"),
         ("'''''Eagle'' lander''' and the ''Times''' report", "Eagle lander and the Times' report"),
+        ("The '''Joneses'''' house '''x'''", "The Joneses' house x"),
         # Names of namespaces that the dump does not list.
         (
             "[[Bild:R.jpg|mini|Das Rathaus]]\nDas [[Haus]].\n[[Categoría:A]] [[Kategorie:B|c]]",
@@ -118,6 +119,7 @@ pieces = st.lists(
         ("-{zh-hans:里{{lang|en|X}}; zh-hant:裡}-走。", "里X走。"),
         # Markup without an end.
         ("{{Infobox town\n| name = A\n'''A''' is a town.", "A is a town."),
+        ("A barn. {{Infobox|name=A\n\nIt is red.", "A barn.\nIt is red."),
         ("It is.<ref>Smith, p. 4. It has\nA river.", "It is.\nA river."),
         (
             "The <b>older one. The [[church|churches are old.",
