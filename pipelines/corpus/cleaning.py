@@ -113,7 +113,7 @@ _UNDERLINED = re.compile(
     r"(?:\A|(?<=\n\n))[ \t]*(?=\S)[^\n]{1,80}\n[ \t]*([=~^*#+-])\1{3,}[ \t]*(?=\n|\Z)"
 )
 # A line with a small letter that may continue the one before, and the beginning of a sentence.
-_MAY_CONTINUE = re.compile(r"\n(?<=[^\W\d_]\n|,\n)[^\W\d_A-Z]")
+_MAY_CONTINUE = re.compile(r"\n(?<=[^\W\d_]\n|[,;]\n)[^\W\d_A-Z]")
 _STARTS_UPPER = re.compile(r"[\W_]{0,3}(?![a-zß-ÿ])[^\W\d_]")
 # Transcribers' marks in books, and lines of nothing but signs.
 _ILLUSTRATION = re.compile(r"\[Illustration(?::[^\[\]]{0,2000})?\]")
@@ -385,7 +385,7 @@ def _join_continued(text: str, counts: Counter[str]) -> str:
         if (
             line[0].islower()
             and len(before) >= _LEAST_WIDTH
-            and (before[-1].isalpha() or before[-1] == ",")
+            and (before[-1].isalpha() or before[-1] in ",;")
             and _STARTS_UPPER.match(before)
         ):
             counts["continued_line"] += 1
@@ -491,16 +491,12 @@ def _starts_paragraph(previous: str, line: str, width: float) -> bool:
     if line.lstrip()[0].islower():
         return False
     has_room = _has_room(previous, line, width)
-    is_indented = _indentation(line) > _indentation(previous)
+    is_indented = len(line) - len(line.lstrip()) > len(previous) - len(previous.lstrip())
     if ENDS_SENTENCE.search(previous):
         return has_room or is_indented
     # A heading in capitals stands above or below prose. Thai and Lao have no mark at an end.
     is_end = _WITHOUT_MARKS.match(previous[-1]) and (is_indented or len(previous) < _FULL * width)
     return has_room and (bool(is_end) or previous.isupper() != line.isupper())
-
-
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def drop_marks(text: str, counts: Counter[str]) -> str:

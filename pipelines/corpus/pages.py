@@ -2,7 +2,6 @@
 
 import re
 import zipfile
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import BinaryIO
 from urllib.parse import unquote
@@ -48,7 +47,8 @@ def html_text(html: str) -> str:
     parser = _Paragraphs()
     parser.feed(html)
     parser.close()
-    return "\n".join(parser.paragraphs())
+    lines = "".join(parser.parts).split("\n")
+    return "\n".join(" ".join(line.split()) for line in lines if re.search(r"[^\W\d_]", line))
 
 
 def clean_page(document: Document) -> Document:
@@ -63,13 +63,13 @@ class _Paragraphs(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._open: list[tuple[str, bool]] = []  # names, and whether their content is dropped
-        self._parts: list[str] = []
+        self.parts: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "br":
-            self._parts.append(" ")  # The paragraph goes on.
+            self.parts.append(" ")  # The paragraph goes on.
         elif tag not in _INLINE:
-            self._parts.append("\n")
+            self.parts.append("\n")
         if tag in _VOID:
             return
         classes = next((value or "" for name, value in attrs if name == "class"), "")
@@ -78,7 +78,7 @@ class _Paragraphs(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag not in _INLINE:
-            self._parts.append("\n")
+            self.parts.append("\n")
         names = [name for name, _ in self._open]
         if tag in names:
             del self._open[len(names) - 1 - names[::-1].index(tag) :]
@@ -86,17 +86,11 @@ class _Paragraphs(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self._is_dropped:
             data = NO_SPACES.sub("", data) if "\n" in data else data
-            self._parts.append(re.sub(r"\s+", " ", data))
+            self.parts.append(re.sub(r"\s+", " ", data))
 
     @property
     def _is_dropped(self) -> bool:
         return bool(self._open) and self._open[-1][1]
-
-    def paragraphs(self) -> Iterator[str]:
-        """Yields the paragraphs with a letter."""
-        for line in "".join(self._parts).split("\n"):
-            if re.search(r"[^\W\d_]", line):
-                yield " ".join(line.split())
 
 
 class WebArchive(LineFormat):

@@ -82,6 +82,8 @@ _LIST_ITEM = re.compile(r"(?:\n|\A)BULLET::::.*(?=\n|\Z)")
 # Where the text of a template is missing: before a mark, and all of a title.
 _HOLES = re.compile(r"[.,](?<=\w[ \xa0].)(?=\s|\Z)|\"\"(?<!\"\"\")(?![\"\w])")
 _MAY_BE_HOLES = (" .", " ,", "\xa0.", "\xa0,", '""')
+# Where that of a template is missing with which a paragraph began: " is a river", ", the village".
+_WITHOUT_BEGINNING = re.compile(r"\n(?<=[.!?…:”\")]\n)(\s*)(?=[,;a-zß-öø-ÿά-ώа-џ])")
 # WikiText's way to write signs between the digits and letters of one word.
 _JOINED = re.compile(r" @([-,.])@ ")
 
@@ -176,6 +178,8 @@ def clean_extracted(text: str) -> tuple[str, Counter[str]]:
         # In text that a tokenizer wrote, all marks stand apart from words.
         if 2 * holes <= 1 + sum(map(text.count, (". ", ", ", ".\n"))):
             text = with_holes
+    if text != text.lower():
+        text = _WITHOUT_BEGINNING.sub(rf"\n\1{HOLE}", f".\n{text}")[2:]
     text = drop_holes(text, DEFAULT_LANGUAGE, counts)
     lines = [line.rstrip() for line in text.split("\n")]
     has_headings = max(map(len, lines)) > MOST_OF_A_LINE

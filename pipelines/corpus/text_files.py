@@ -24,6 +24,7 @@ from beambert.pipelines.corpus.cleaning import (
     SENTENCE_ENDS,
     SENTENCES,
     WIKI_HEADING,
+    substitute,
     wrapped_width,
 )
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
@@ -40,7 +41,9 @@ _END_INSIDE = re.compile(
 _CLOSING = '"”“’»«」』'
 # YAML between two lines of dashes, or TOML between lines of plus signs, at the beginning.
 _FRONT_MATTER = re.compile(
-    r"\A(---|\+\+\+)[ \t]*\n(?:(?:#.*|[ \t]*)\n)*(?=[\w\"'][^\n:=]{0,80}[:=])"
+    r"\A(---|\+\+\+)[ \t]*\n(?:(?:#[^\n]*|[ \t]*)\n)*(?=[\w\"'][^\n:=]{0,80}[:=])"
+    r".*?^(?:\1|\.\.\.)[ \t]*$",
+    re.MULTILINE | re.DOTALL,
 )
 _FOOTNOTE = re.compile(r"^ {0,3}\[\^[^\]\s]{1,100}\]:", re.MULTILINE)
 _FOOTNOTE_MARK = re.compile(r"\[\^[^\]\s]{1,100}\]")
@@ -199,7 +202,7 @@ def clean_markdown(text: str) -> tuple[str, Counter[str]]:
     from markdown_it import MarkdownIt
 
     counts: Counter[str] = Counter()
-    text = _drop_front_matter(text, counts)
+    text = substitute(_FRONT_MATTER, "", text, counts, "front_matter")
     text, footnotes = _FOOTNOTE.subn("\n", text)
     text, marks = _FOOTNOTE_MARK.subn("", text)
     counts["footnote_mark"] += footnotes + marks
@@ -235,18 +238,6 @@ def clean_markdown(text: str) -> tuple[str, Counter[str]]:
             counts["block_mark"] += len(pieces) - 1
             (paragraphs if row is None else row).extend(" ".join(piece.split()) for piece in pieces)
     return "\n".join(filter(None, paragraphs)), +counts
-
-
-def _drop_front_matter(text: str, counts: Counter[str]) -> str:
-    beginning = _FRONT_MATTER.match(text)
-    if not beginning:
-        return text
-    end = re.compile(rf"^(?:{re.escape(beginning[1])}|\.\.\.)[ \t]*$", re.MULTILINE)
-    closing = end.search(text, beginning.end())
-    if not closing:
-        return text
-    counts["front_matter"] += 1
-    return text[closing.end() :]
 
 
 def _visible(tokens: Sequence["Token"], counts: Counter[str]) -> str:

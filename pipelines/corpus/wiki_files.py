@@ -262,17 +262,14 @@ class WikiExtractor(LineFormat):
             else:
                 if body and body[0].strip() == title.strip():
                     body[0] = b"\n"
-                yield _extracted_article(b"".join(body), start)
-                body = None
+                raw, body = b"".join(body), None
+                if not raw or raw.isspace():  # Most pages have nothing below their title.
+                    yield _NOTHING
+                    continue
+                found = decode_document(raw, start)
+                yield found if isinstance(found, Reject) else extracted_article(found.text)
         if body is not None:
             yield cut_off(start, _END)
-
-
-def _extracted_article(raw: bytes, start: int) -> Found:
-    if not raw or raw.isspace():  # Most pages have nothing below their title.
-        return _NOTHING
-    found = decode_document(raw, start)
-    return found if isinstance(found, Reject) else extracted_article(found.text)
 
 
 def extracted_article(text: str, title: str = "") -> Document | Skip:

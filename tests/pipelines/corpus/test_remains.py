@@ -113,6 +113,12 @@ def test_marks_apart_from_words_are_no_holes():
     assert clean_extracted("Rome is old. It is , of course, of stone.")[0] == "Rome is old."
 
 
+def test_a_paragraph_without_its_beginning_is_dropped():
+    text = "is a river. It is long.\n, the bank is steep.\n\u0438 \u0443\u0448\u043b\u0430.\nThe bank is low."
+    assert clean_extracted(text)[0] == "It is long.\n\n\nThe bank is low."
+    assert clean_extracted(text.lower())[0] == text.lower()
+
+
 LINES = st.lists(
     st.sampled_from(["The rule of the court", "goes on, and", "it ends.", " ", "\u3000", "", "1."])
 )

@@ -530,6 +530,7 @@ def test_underlined_headings():
     [
         ("Er schrieb dem König einen Brief über die Sage,\n\ndie er kannte.\n\nSie ging.", 1),
         ("Он написал королю длинное письмо о том, что он\nвидел.\nОна ушла.", 1),
+        ("Она написала королю длинное письмо о том, что было;\nон спал.\nОна ушла.", 1),
         ("The letter that he wrote to the old king about the\n\ntale was long, and\n\nsad.", 2),
         ("the letter that he wrote to the old king about the\ntale was long, and\nsad.", 0),
         ("The letter that he wrote to the old king was long.\niPads are there.", 0),
