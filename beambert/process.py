@@ -237,8 +237,11 @@ def _watch(readable: int) -> None:
             # What other threads print about connections that break is of no use.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         undoing = threading.Thread(target=_undo, daemon=True)
-        undoing.start()
-        undoing.join(SECONDS_TO_UNDO)
+        try:
+            undoing.start()
+            undoing.join(SECONDS_TO_UNDO)
+        except RuntimeError:  # Python 3.12 starts none while it waits for the last threads.
+            _undo()
         os._exit(128 + received[0])
 
 
