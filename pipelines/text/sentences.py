@@ -436,7 +436,7 @@ def _is_plain_end(text: str, start: int, begin: int, language: str) -> bool:
     parts = " " in word or "-" in word or "—" in word or "." in word[:-1]
     if word[-2] == " " or not parts:
         return True
-    last_word = text[text.rfind(" ", start, begin - 1) + 1 : begin - 1]
+    last_word = text[max(start, text.rfind(" ", start, begin - 1) + 1) : begin - 1]
     return _is_no_abbreviation(last_word, language) and not _NUMBER.match(text, begin)
 
 
