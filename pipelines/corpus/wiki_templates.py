@@ -29,6 +29,8 @@ _UNITS = {
     **{"C": "°C", "F": "°F", "km2": "km²", "m2": "m²", "m3": "m³"},
     **{"sqmi": "sq mi", "oilbbl": "barrels"},
 }
+# The beginnings of units that stand for a number: "e6acre".
+_POWERS = {"e3": "thousand ", "e6": "million ", "e9": "billion "}
 
 
 def _parameter(number: int) -> Shown:
@@ -52,7 +54,9 @@ def _convert(given: Positional, named: Named) -> str:
         count += 2
     quantity = "".join(_RANGES.get(part, part) for part in given[:count])
     unit = given[count] if len(given) > count else ""
-    return f"{quantity} {_UNITS.get(unit, unit)}".strip()
+    power = _POWERS.get(unit[:2], "")
+    unit = unit[2:] if power else unit
+    return f"{quantity} {power}{_UNITS.get(unit, unit)}".strip()
 
 
 def _value(given: Positional, named: Named) -> str:
@@ -116,7 +120,7 @@ _TEMPLATES: dict[str, Shown] = {
         (
             "nowrap", "nobr", "nobreak", "small", "smaller", "big", "large", "em", "strong",
             "abbr", "tooltip", "quote", "blockquote", "bquote", "cquote", "zitat", "cita",
-            "citation bloc", "q", "not a typo", "sic", "anchor", "vanchor", "visible anchor",
+            "citation bloc", "q", "not a typo", "sic", "vanchor", "visible anchor",
             "nts", "number", "formatnum", "fmn", "число", "מספר", "mvar", "math",
             "polytonic", "polytonisch", "unicode", "key", "keypress", "flag",
             "flagcountry", "ill", "iw", "sc", "smallcaps", "angbr", "longitem", "vr", "nq", "w",

@@ -44,6 +44,8 @@ _KEPT_BRACKETS = re.compile(
 _ITEM_BRACKET = re.compile(r"\((?=\d{1,4}\))")
 # The number of a note behind a stop, "so.1 She", which takes the place of the stop.
 _NOTE_NUMBER = re.compile(r"\.(?=\d)(?<=[a-zß-ÿ]{3}\.)(\d{1,2})(?=\s[\"“]?[A-Z])")
+# "P<.01" and "a << b" open no quotation, as the splitter takes them to.
+_LESS = re.compile(r"<(?![A-Za-z/!])")
 # Apostrophes that open or close a quotation.
 _APOSTROPHES = re.compile(r"'(?:'+|(?<=[ \n]')|(?= ))")
 # The first of two marks behind which the splitter takes "I" for a number.
@@ -99,6 +101,8 @@ _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     **dict.fromkeys(_INDIAN_LANGUAGES, _INDIAN),
     # The stop of an abbreviation: of consonants alone, or before the word it belongs to.
     "th": ((re.compile(r"\.(?<=[ก-ฮ]\.)(?:(?=\S)|(?<=\W[ก-ฮ]\.)|(?<=\W[ก-ฮ]{2}\.))"), ","),),
+    # Law gazettes: "BGBl. I S. 5".
+    "de": ((re.compile(r"\.(?<=[A-Za-z][Bb]l\.)(?= )"), ","),),
     # A verb of saying follows a quotation.
     "ko": ((re.compile(r"[.?!](?=[\"”'’](?:라고|라는|고 |하고|하며))"), ","),),
     # The little section separates clauses, and 104F is a genitive mark within them.
@@ -219,8 +223,8 @@ _BEFORE_NAME = {
     "ro": re.compile(r"\b(?:î|str)\.\s$"),
     # Year and century.
     "kk": re.compile(r"\b[жғ]\.\s$"),
-    # Saint, named after, general, street.
-    "pl": re.compile(r"\b(?:[śŚ]w|im|gen|ul)\.\s$"),
+    # Saint, named after, general, street, priest, count, Mr and Mrs.
+    "pl": re.compile(r"\b(?:[śŚ]w|im|gen|ul|ks|hr|pp?)\.\s$"),
 }
 # What begins a sentence after a number in German, and is no noun.
 _NO_NOUN = re.compile(
@@ -384,7 +388,8 @@ def _with_opening(text: str, start: int, begin: int) -> int:
     if text[begin - 1] == " " and text[begin - 2] in _MAY_OPEN and _opens(text, begin - 2):
         begin -= 2
     while begin > start and text[begin - 1] in _OPENING:
-        if text[begin - 1] in "”»" and not text[begin - 2].isspace():
+        is_closing = text[begin - 1] in "”»" or text.startswith('"--', begin - 1)
+        if is_closing and not text[begin - 2].isspace():
             break
         begin -= 1
     return begin
@@ -552,6 +557,7 @@ def with_stand_ins(text: str, language: str) -> str:
         text = _APOSTROPHES.sub(lambda found: " " * len(found[0]), text)
     for mark in _BEFORE_I:
         text = mark.sub(",", text)
+    text = _LESS.sub("=", text)
     return text.replace("\x0e", "(").replace("\x0f", ")")[1:]
 
 

@@ -77,8 +77,9 @@ pieces = st.lists(
         ),
         ('Misura {{M|1300|u=m}}. {{Höhe|5|DE-NN}} und {{"|nie}}', "Misura 1300 m. 5 m und „nie“"),
         (
-            "{{convert|1300|m|ft}} or {{Convert|10|to|20|C}} by {{cvt|2|xx|3|x|{{formatnum:18}}|m}}",
-            "1300 m or 10 to 20 °C by 2 × 3 × 18 m",
+            "{{anchor|X}}{{convert|1300|m|ft}} or {{Convert|10|to|20|C}} by "
+            "{{cvt|2|xx|3|x|{{formatnum:18}}|m}} of {{convert|22|e6acre}}",
+            "1300 m or 10 to 20 °C by 2 × 3 × 18 m of 22 million acre",
         ),
         (
             "La {{lang|fr|''ligue''}}, {{lang-de|Liga}}, {{transl|ja|Hokubu}}",
