@@ -246,9 +246,11 @@ def _watch(readable: int) -> None:
 
 
 def _undo() -> None:
-    if "multiprocessing" in sys.modules:
-        for child in sys.modules["multiprocessing"].active_children():
-            child.kill()
+    # A child that lives on may make again what is deleted here.
+    for children in pathlib.Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in children.read_text().split():
+                os.kill(int(child), signal.SIGKILL)
     for undo in reversed(_Ending.undoing):
         with contextlib.suppress(Exception):
             undo()
