@@ -52,7 +52,7 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
     if kind is None and trained in (None, PRETRAINING):
         raise InputError(
             f"--model={model_dir}: answers no texts ({trained or 'no training.json'}); name a "
-            "folder that `beambert finetune` finished"
+            "folder that `beambert finetune` finished, or a version in a folder of `serving`"
         )
     kind = kind or trained
     if trained != kind:

@@ -110,8 +110,7 @@ def _learn(
     def describe(counts: dict[str, int], seconds: float) -> str:
         if counts.get("bytes", 0) < total_bytes:
             return reading(counts, seconds)
-        number = job.add or job.vocab_size
-        return f"learning {number:,} tokens, {seconds:.0f} s since the start"
+        return f"learning {job.add or job.vocab_size:,} tokens"
 
     run_job(
         lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, old),
