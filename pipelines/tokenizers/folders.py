@@ -295,7 +295,7 @@ def _check_rules(
         if (found := setting.get(rule)) != value:
             raise InputError(
                 f"{name}: {rule} is {value} by {TOKENIZER_CONFIG_FILE} and {named}, and {found} in "
-                f"{TOKENIZER_FILE}; {_save_again(name.partition('=')[2])}"
+                f"{TOKENIZER_FILE}; {_save_again(name)}"
             )
 
 
@@ -321,7 +321,6 @@ def _check_word_pieces(
     lines: bytes, vocabulary: Vocabulary, named: str, settings: Mapping[str, Any], name: str
 ) -> None:
     """Refuses a vocab.txt that transformers would read in another way than as word pieces."""
-    folder = name.partition("=")[2]
     if named not in (*_BERT_CLASSES, *_PLAIN_CLASSES):
         raise InputError(
             f"{name}: its tokenizer_class {named!r:.60} has no {VOCABULARY_FILE}; if it is one of "
@@ -333,7 +332,7 @@ def _check_word_pieces(
     ):
         raise InputError(
             f"{name}: {VOCABULARY_FILE} has spaces or a byte order mark around a token, which "
-            f"is then found in no text by transformers; {_save_again(folder)}"
+            f"is then found in no text by transformers; {_save_again(name)}"
         )
     if _has_capitals(vocabulary) and settings.get("do_lower_case") is None:
         raise InputError(
@@ -348,7 +347,7 @@ def _check_special(settings: Mapping[str, Any], name: str) -> None:
         if (given := content_of(settings.get(key))) != value:
             raise InputError(
                 f"{name}: its tokenizer has {key} {given!r:.60}, and only {value!r} is "
-                f"supported without a {TOKENIZER_FILE}; {_save_again(name.partition('=')[2])}"
+                f"supported without a {TOKENIZER_FILE}; {_save_again(name)}"
             )
 
 
@@ -428,7 +427,7 @@ def _add_tokens(
     Raises:
       InputError: a token is not in the vocabulary, or has another id or other rules there.
     """
-    file, again = path.rpartition("/")[2], _save_again(name.partition("=")[2])
+    file, again = path.rpartition("/")[2], _save_again(name)
     entries = {token.get("content"): token for token in tokenizer.get("added_tokens") or []}
     vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
     if isinstance(vocabulary, list):  # of a Unigram tokenizer: pairs with scores
@@ -458,12 +457,13 @@ def _refuse_other_files(folder: str, flag: str, exists: Exists) -> None:
         if exists(f"{folder}/{name}"):
             raise InputError(
                 f"{flag}={folder}: its tokenizer is {name} and not a {TOKENIZER_FILE}; "
-                f"{_save_again(folder)}"
+                f"{_save_again(f'{flag}={folder}')}"
             )
 
 
-def _save_again(folder: str) -> str:
-    """Returns the advice for a folder whose tokenizer is in another form."""
+def _save_again(name: str) -> str:
+    """Returns the advice for a folder, given as flag=path, whose tokenizer is in another form."""
+    folder = name.partition("=")[2]
     return (
         f"transformers makes one: AutoTokenizer.from_pretrained({folder!r}).save_pretrained("
         f"{folder!r})"
