@@ -133,7 +133,6 @@ def test_a_missing_folder_is_refused_before_libraries_load(
     assert f"{missing}: no such folder" in capsys.readouterr().err
 
 
-ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 
 

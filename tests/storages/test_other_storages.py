@@ -48,9 +48,8 @@ class Storage:
 
 @pytest.fixture(scope="module")
 def hdfs():
-    with web_hdfs.served() as server:
-        host, port = server.server_address
-        yield Storage(f"hdfs://somebody@{host}:{port}/work", server)
+    with web_hdfs.served() as (address, files):
+        yield Storage(f"hdfs://somebody@{address}/work", files)
 
 
 @pytest.fixture(scope="module")

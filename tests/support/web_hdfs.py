@@ -6,147 +6,20 @@ answering false, and contents come from another address than the one that is ask
 """
 
 import contextlib
-import http.server
 import json
 import posixpath
 import threading
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
-from urllib.parse import parse_qs, unquote, urlsplit
+
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Request, Response
 
 PREFIX = "/webhdfs/v1"
-# An argument that the name node adds to the address of the data node.
-OF_DATA_NODE = "datanode"
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers the requests about the files of its server."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_) -> None:
-        pass
-
-    def _handle(self) -> None:
-        url = urlsplit(self.path)
-        arguments = {name.lower(): each[0] for name, each in parse_qs(url.query).items()}
-        path = posixpath.normpath(unquote(url.path.removeprefix(PREFIX)) or "/")
-        body, failing = self._body(), self.server.failing
-        with self.server.lock:
-            if failing and any(part in path for part in failing):
-                self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "IOException", "a disk is broken")
-                return
-            getattr(self, f"_{arguments['op'].lower()}")(path, arguments, body)
-
-    do_GET = do_PUT = do_POST = do_DELETE = _handle
-
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        chunks = []
-        while size := int(self.rfile.readline(), 16):
-            chunks.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(chunks)
-
-    def _status_of(self, path: str, name: str = "") -> dict:
-        content, changed = self.server.files[path]
-        kind = "DIRECTORY" if content is None else "FILE"
-        return {"pathSuffix": name, "type": kind, "length": len(content or b"")} | {
-            "modificationTime": changed,
-            "accessTime": changed,
-            "owner": "somebody",
-            "group": "everybody",
-            "permission": "755",
-            "blockSize": 1 << 27,
-            "replication": 1,
-        }
-
-    def _getfilestatus(self, path: str, *_) -> None:
-        if self._is_there(path):
-            self._answer({"FileStatus": self._status_of(path)})
-
-    def _liststatus(self, path: str, *_) -> None:
-        if not self._is_there(path):
-            return
-        inside = path.rstrip("/") + "/"
-        names = [file.removeprefix(inside) for file in self.server.files if file.startswith(inside)]
-        found = [self._status_of(inside + name, name) for name in names if name and "/" not in name]
-        found = found or ([] if self.server.files[path][0] is None else [self._status_of(path)])
-        self._answer({"FileStatuses": {"FileStatus": found}})
-
-    def _mkdirs(self, path: str, *_) -> None:
-        self.server.make_folder(path)
-        self._answer({"boolean": True})
-
-    def _open(self, path: str, arguments: dict, _: bytes) -> None:
-        if not self._is_there(path) or self._is_sent_on(arguments):
-            return
-        start = int(arguments.get("offset", 0))
-        content = self.server.files[path][0][start:]
-        self._send(HTTPStatus.OK, content[: int(arguments.get("length", len(content)))])
-
-    def _create(self, path: str, arguments: dict, body: bytes) -> None:
-        if path in self.server.files and arguments.get("overwrite") != "true":
-            why = f"{path} for client 127.0.0.1 already exists"
-            self._refuse(HTTPStatus.FORBIDDEN, "FileAlreadyExistsException", why)
-        elif not self._is_sent_on(arguments):
-            self.server.put(path, body)
-            self._send(HTTPStatus.CREATED, b"")
-
-    def _append(self, path: str, arguments: dict, body: bytes) -> None:
-        if self._is_there(path) and not self._is_sent_on(arguments):
-            self.server.put(path, self.server.files[path][0] + body)
-            self._send(HTTPStatus.OK, b"")
-
-    def _rename(self, path: str, arguments: dict, _: bytes) -> None:
-        files, new = self.server.files, arguments["destination"]
-        done = path in files and new not in files and posixpath.dirname(new) in files
-        if done:
-            files[new] = files.pop(path)
-        self._answer({"boolean": done})
-
-    def _delete(self, path: str, *_) -> None:
-        gone = [file for file in self.server.files if file == path or file.startswith(path + "/")]
-        for each in gone:
-            del self.server.files[each]
-        self._answer({"boolean": bool(gone)})
-
-    def _is_there(self, path: str) -> bool:
-        if path in self.server.files:
-            return True
-        why = f"File does not exist: {path}"
-        self._refuse(HTTPStatus.NOT_FOUND, "FileNotFoundException", why)
-        return False
-
-    def _is_sent_on(self, arguments: dict) -> bool:
-        if OF_DATA_NODE in arguments:
-            return False
-        host = self.headers["Host"]
-        self.send_response(HTTPStatus.TEMPORARY_REDIRECT)
-        self.send_header("Location", f"http://{host}{self.path}&{OF_DATA_NODE}=1")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-        return True
-
-    def _refuse(self, status: HTTPStatus, kind: str, message: str) -> None:
-        told = {"exception": kind, "javaClassName": f"java.io.{kind}", "message": message}
-        self._send(status, json.dumps({"RemoteException": told}).encode(), "application/json")
-
-    def _answer(self, answer: dict) -> None:
-        self._send(HTTPStatus.OK, json.dumps(answer).encode(), "application/json")
-
-    def _send(self, status: HTTPStatus, body: bytes, kind: str = "application/octet-stream"):
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-class Server(http.server.ThreadingHTTPServer):
+class Server:
     """Holds the files.
 
     Attributes:
@@ -154,34 +27,102 @@ class Server(http.server.ThreadingHTTPServer):
       failing: parts of paths about which each request fails.
     """
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, tuple[bytes | None, int]] = {}
         self.failing: list[str] = []
-        self.lock = threading.Lock()
-        self.make_folder("/")
+        self._lock = threading.Lock()
+        self._mkdirs("/")
 
-    def make_folder(self, path: str) -> None:
-        """Makes a folder and those around it."""
+    def __call__(self, environment, start_response):
+        """Answers a request, by the method of its operation."""
+        request = Request(environment)
+        path = posixpath.normpath(request.path.removeprefix(PREFIX) or "/")
+        operation = request.args["op"].lower()
+        with self._lock:
+            if any(part in path for part in self.failing):
+                answer = _refusal(
+                    HTTPStatus.INTERNAL_SERVER_ERROR, "IOException", "a disk is broken"
+                )
+            elif operation == "create" and path in self.files and "overwrite" not in request.args:
+                why = f"{path} for client 127.0.0.1 already exists"
+                answer = _refusal(HTTPStatus.FORBIDDEN, "FileAlreadyExistsException", why)
+            elif operation in ("open", "append", "getfilestatus", "liststatus") and (
+                path not in self.files
+            ):
+                why = f"File does not exist: {path}"
+                answer = _refusal(HTTPStatus.NOT_FOUND, "FileNotFoundException", why)
+            elif operation in ("open", "append", "create") and "datanode" not in request.args:
+                location = {"Location": f"{request.url}&datanode=1"}
+                answer = Response(status=HTTPStatus.TEMPORARY_REDIRECT, headers=location)
+            else:
+                answer = getattr(self, f"_{operation}")(path, request)
+        return answer(environment, start_response)
+
+    def _status_of(self, path: str, name: str = "") -> dict:
+        content, changed = self.files[path]
+        kind = "DIRECTORY" if content is None else "FILE"
+        size = {"length": len(content or b""), "modificationTime": changed}
+        return {"pathSuffix": name, "type": kind} | size
+
+    def _getfilestatus(self, path: str, _) -> Response:
+        return _json({"FileStatus": self._status_of(path)})
+
+    def _liststatus(self, path: str, _) -> Response:
+        inside = path.rstrip("/") + "/"
+        names = [file.removeprefix(inside) for file in self.files if file.startswith(inside)]
+        found = [self._status_of(inside + name, name) for name in names if name and "/" not in name]
+        found = found or ([] if self.files[path][0] is None else [self._status_of(path)])
+        return _json({"FileStatuses": {"FileStatus": found}})
+
+    def _mkdirs(self, path: str, _=None) -> Response:
         while path not in self.files:
             self.files[path] = (None, int(1000 * time.time()))
             path = posixpath.dirname(path)
+        return _json({"boolean": True})
 
-    def put(self, path: str, content: bytes) -> None:
-        """Writes a file."""
-        self.make_folder(posixpath.dirname(path))
-        self.files[path] = (content, int(1000 * time.time()))
+    def _open(self, path: str, request: Request) -> Response:
+        content = self.files[path][0][int(request.args.get("offset", 0)) :]
+        return Response(content[: int(request.args.get("length", len(content)))])
+
+    def _create(self, path: str, request: Request, before: bytes = b"") -> Response:
+        self._mkdirs(posixpath.dirname(path))
+        self.files[path] = (before + request.get_data(), int(1000 * time.time()))
+        return Response(status=HTTPStatus.CREATED)
+
+    def _append(self, path: str, request: Request) -> Response:
+        return self._create(path, request, self.files[path][0])
+
+    def _rename(self, path: str, request: Request) -> Response:
+        files, new = self.files, request.args["destination"]
+        done = path in files and new not in files and posixpath.dirname(new) in files
+        if done:
+            files[new] = files.pop(path)
+        return _json({"boolean": done})
+
+    def _delete(self, path: str, _) -> Response:
+        gone = [file for file in self.files if file == path or file.startswith(path + "/")]
+        for each in gone:
+            del self.files[each]
+        return _json({"boolean": bool(gone)})
+
+
+def _json(answer: dict, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(json.dumps(answer), status, mimetype="application/json")
+
+
+def _refusal(status: HTTPStatus, kind: str, message: str) -> Response:
+    found = {"exception": kind, "javaClassName": f"java.io.{kind}", "message": message}
+    return _json({"RemoteException": found}, status)
 
 
 @contextlib.contextmanager
-def served() -> Iterator[Server]:
-    """Serves an empty HDFS while the body runs."""
-    server = Server()
+def served() -> Iterator[tuple[str, Server]]:
+    """Serves an empty HDFS while the body runs; yields its host and port, and what it holds."""
+    files = Server()
+    server = make_server("127.0.0.1", 0, files, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield server
+        yield f"127.0.0.1:{server.port}", files
     finally:
         server.shutdown()
         server.server_close()
