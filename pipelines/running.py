@@ -317,29 +317,33 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        from google.api_core.exceptions import GoogleAPIError
-        from google.auth.exceptions import GoogleAuthError
-
         if isinstance(error, InputError) and "[while running " not in str(error):
             raise
-        found = input_error_in(error)
-        if found is None and isinstance(error, (GoogleAPIError, GoogleAuthError)):
-            found = InputError(" ".join(str(error).split()))
-        if found is None and WORKER_GONE in str(error):
-            found = InputError(
-                "--direct_num_workers: a worker was killed, did not start or ran out of memory; "
-                "run the same command again, with fewer workers if memory ran out"
-            )
-        # Without space, over a quota, a broken disk, a lost network file system.
-        errors = r"\[Errno (?:28|122|5|116)\] ([\w/ ]+)"
-        if found is None and (failed := re.search(errors, str(error))):
-            found = InputError(
-                f"--output: cannot be written, or an input read ({failed[1].strip()}); check the "
-                "disk"
-            )
-        if found is None:
+        if (found := _plain_error(error)) is None:
             raise
         raise found from error
+
+
+def _plain_error(error: Exception) -> InputError | None:
+    """Returns what a user can do about the failure of a job; None if its exception doesn't tell."""
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+
+    if found := input_error_in(error):
+        return found
+    if isinstance(error, (GoogleAPIError, GoogleAuthError)):
+        return InputError(" ".join(str(error).split()))
+    if WORKER_GONE in str(error):
+        return InputError(
+            "--direct_num_workers: a worker was killed, did not start or ran out of memory; run "
+            "the same command again, with fewer workers if memory ran out"
+        )
+    # Without space, over a quota, a broken disk, a lost network file system.
+    if failed := re.search(r"\[Errno (?:28|122|5|116)\] ([\w/ ]+)", str(error)):
+        return InputError(
+            f"--output: cannot be written, or an input read ({failed[1].strip()}); check the disk"
+        )
+    return None
 
 
 @contextlib.contextmanager

@@ -3,7 +3,9 @@
 First come the checks of what a step would refuse, before anything is spent; then the plan.
 """
 
+import contextlib
 import time
+from collections.abc import Iterator
 
 from beambert import io
 from beambert.config import read_settings
@@ -28,7 +30,6 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, BusyError
-from beambert.io import absolute
 from beambert.pipelines import create_pretraining_data, create_vocabulary, evaluate
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.tasks.declarations import find_task
@@ -62,34 +63,34 @@ def check_values(config: Retraining) -> None:
             "model; move it to [pretrain.first]"
         )
     if config.vocab is not None:
-        try:
+        with _of_section(VOCAB):
             parser = create_vocabulary.build_parser()
             flags = vocabulary_command(config)[1:]
             read_settings(VocabularyJob, parser.parse_known_args(flags)[0])
-        except InputError as error:
-            raise InputError(f"--config: {VOCAB}: {error}") from error
     earlier = f"{config.workspace}/runs/000001"
     for run in (next_run(config, (), 1, 1), next_run(config, [earlier], 2, 1)):
-        arguments = {
-            step: [each for each in command(step, config, run)[1:] if _is_checked(each)]
+        records, encoder, classifier, evaluation = (
+            [flag for flag in command(step, config, run)[1:] if not flag.startswith(_OF_TRAINERS)]
             for step in (RECORDS, ENCODER, CLASSIFIER, EVALUATION)
-        }
-        try:
-            section = "data"
+        )
+        with _of_section("data"):
             parser = create_pretraining_data.build_parser()
-            read_settings(PretrainingDataJob, parser.parse_known_args(arguments[RECORDS])[0])
-            section = "pretrain"
-            pretrain.check_values(arguments[ENCODER])
-            section = "finetune"
-            finetune.check_values(arguments[CLASSIFIER])
-            section = "evaluate"
-            evaluate.parse(arguments[EVALUATION])
-        except InputError as error:
-            raise InputError(f"--config: {section}: {error}") from error
+            read_settings(PretrainingDataJob, parser.parse_known_args(records)[0])
+        with _of_section("pretrain"):
+            pretrain.check_values(encoder)
+        with _of_section("finetune"):
+            finetune.check_values(classifier)
+        with _of_section("evaluate"):
+            evaluate.parse(evaluation)
 
 
-def _is_checked(argument: str) -> bool:
-    return not argument.startswith(_OF_TRAINERS)
+@contextlib.contextmanager
+def _of_section(section: str) -> Iterator[None]:
+    """Has errors name a section of the configuration."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"--config: {section}: {error}") from error
 
 
 def check_task(config: Retraining) -> None:
@@ -100,10 +101,8 @@ def check_task(config: Retraining) -> None:
     """
     folder = str(config.finetune["data_dir"])
     for split in (TRAIN, config.evaluate.get("split", DEV)):
-        try:
+        with _of_section("finetune"):
             split_path(find_task(config.finetune["task"]), folder, split)
-        except InputError as error:
-            raise InputError(f"--config: finetune: {error}") from error
 
 
 def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
@@ -123,17 +122,15 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
         listed.
     """
     from beambert.deploy.retraining import workspace
-    from beambert.io import exists
 
     check_values(config)
     history = workspace.read_history(config.workspace)
-    if history.open and not is_dry and not workspace.is_done(RECORDS, history.open):
-        _check_no_job_is_at_work(config, history.open)
-    if history.open and workspace.is_done(RECORDS, history.open):
-        check_task(config)
-        return history.open
-    named = [file.path for each in config.leave_out for file in io.match_files(each)]
-    left_out = frozenset(map(absolute, named))
+    if history.open:
+        if workspace.is_done(RECORDS, history.open):
+            check_task(config)
+            return history.open
+        if not is_dry:
+            _check_no_job_is_at_work(config, history.open)
     patterns = [each for globs in config.sources.values() for each in globs] or config.input
     if not any(map(io.match_files, patterns)):
         print(f"no file matches {', '.join(patterns)} yet")
@@ -143,18 +140,20 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
         from beambert.pipelines.pretraining.plan import new_inputs
         from beambert.pipelines.running import beam_options
     for section in BEAM_SECTIONS:
-        try:
+        with _of_section(section):
             beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags
-        except InputError as error:
-            raise InputError(f"--config: {section}: {error}") from error
     try:
         inputs = match_sources(config.sources) if config.sources else match_inputs(config.input)
     except InputError as error:
         raise InputError(f"--config: {error}") from error
-    taken = [file for file in inputs if file.path not in left_out]
+    named = [file.path for each in config.leave_out for file in io.match_files(each)]
+    left_out = set(map(io.absolute, named))
     number = history.last if history.open else history.last + 1
-    finished = [f"{run}/{RECORDS}" for run in (*history.published, *history.refused)]
-    new = new_inputs(taken, finished, f"{config.workspace}/runs/{number:06d}")
+    new = new_inputs(
+        [file for file in inputs if file.path not in left_out],
+        [f"{run}/{RECORDS}" for run in (*history.published, *history.refused)],
+        f"{config.workspace}/runs/{number:06d}",
+    )
     if not new:
         return None
     if time.time() - max(file.modified for file in new) < 60 * config.settle_minutes:
@@ -164,7 +163,7 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
     others = left_out & {file.path for file in inputs}
     run = next_run(config, history.published, number, len(new), sorted(others))
     for folder in filter(None, (run.encoder, run.served)):
-        if not exists(f"{folder}/{MARKER_FILE}"):  # before a training that takes days
+        if not io.exists(f"{folder}/{MARKER_FILE}"):  # before a training that takes days
             raise InputError(
                 f"{folder}: is gone, but the next run continues from it; put it back, or delete "
                 f"the newest folder of {config.workspace}/{SERVING}, to go on from the one before"
