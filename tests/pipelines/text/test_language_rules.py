@@ -1,4 +1,4 @@
-"""Where sentences end in other languages: cases that a speaker can judge."""
+"""Rules of languages, and texts in another language than the flag says."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from support.languages import ARTICLE_1
 
 from beambert.pipelines.corpus.documents import Document
+from beambert.pipelines.text.languages import language_notes
 from beambert.pipelines.text.sentences import SHORTEST_THAI, split_sentences, with_stand_ins
 
 # Language -> texts, with "|" where a sentence ends.
@@ -153,3 +154,46 @@ def test_nothing_but_white_space_is_lost(language):
         assert len(with_stand_ins(text, language)) == len(text)
 
     check()
+
+
+GERMAN = "Die Entscheidung ist nicht mit der Klage, sondern mit einer Rüge auf dem Weg."
+ENGLISH = "The decision of the court was not in the file, and it is for that reason with him."
+FRENCH = "La décision est dans le dossier, et elle est pour les parties une surprise."
+RUSSIAN = "Решение суда не было в деле, и поэтому оно стало для сторон неожиданностью."
+CHINESE = "法院的判决不在案卷之中,因此双方都感到意外。"
+JAPANESE = "裁判所の判決は記録になく、当事者にとって意外なものであった。"
+THAI = "คำพิพากษาของศาลไม่อยู่ในสำนวน"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        *((RUSSIAN, "ru"), ("यह है। वह नहीं है।", "hi")),
+        *((CHINESE, "zh"), (JAPANESE, "ja"), (THAI, "th")),
+        *((GERMAN * 3, "CODE"), (FRENCH * 3, "CODE")),
+    ],
+)
+def test_another_language_is_told(text, code):
+    (note,) = language_notes([text] * 3, "en")
+    assert f"--language={code}," in note
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [ENGLISH] * 30,
+        ["모든 인간은 태어날 때부터 자유롭다."] * 3,
+        [ENGLISH, GERMAN],
+        [GERMAN],
+        [ENGLISH, FRENCH, RUSSIAN],
+        ["River, city."],
+        [""],
+        [],
+    ],
+)
+def test_english_mixed_and_silent_texts_tell_nothing(texts):
+    assert language_notes(texts, "en") == []
+
+
+def test_a_language_that_is_given_is_right():
+    assert language_notes([RUSSIAN], "ru") == language_notes([RUSSIAN], "uk") == []
