@@ -1,13 +1,15 @@
-"""Setting up a project and taking it down, with stand-ins for programs and services."""
+"""The cloud from nothing and back, its images and their locks; what no account may do."""
 
 import dataclasses
 import json
 import pathlib
+import subprocess
 import threading
 import tomllib
 import types
 
 import pytest
+import yaml
 from google.auth import identity_pool
 from support.cloud_samples import COMMIT, SETTINGS
 
@@ -252,3 +254,101 @@ def test_settings_as_they_came_are_refused(tmp_path):
 def test_a_setting_of_another_form(tmp_path, name, value):
     with pytest.raises(InputError, match=rf"my\.tfvars: {name} = .*: must be "):
         settings_with(tmp_path, **GIVEN | {name: value})
+
+
+DEPLOY = ROOT / "deploy"
+LOCKS = ROOT / "requirements"
+
+
+def locked(name: str) -> dict[str, str]:
+    """Returns the packages of a lock and their versions."""
+    lines = (LOCKS / name).read_text().splitlines()
+    pins = [line.removesuffix("\\").split(";")[0].strip() for line in lines if line[:1].isalnum()]
+    return {package: version for package, _, version in (pin.partition("==") for pin in pins)}
+
+
+def test_the_locks_agree():
+    """Images are built of them, and a trainer's models are read by the others."""
+    tested, tpu = locked("requirements.lock"), locked("tpu.lock")
+    for name in ("worker", "component", "gpu", "jax-tpu", "jax-gpu"):
+        image = locked(f"{name}.lock")
+        shared = tested.keys() & image.keys()
+        assert {each: image[each] for each in shared} == {each: tested[each] for each in shared}
+        assert not image.keys() & {"pytest", "ruff", "kfp", "gcp-storage-emulator"}
+        assert ("apache-beam" in image) == (name in ("worker", "component"))
+        assert ("tensorflow-model-analysis" in image) == (name == "component")
+        assert not name.startswith("jax") or not any("tensorflow" in each for each in image)
+        assert ("tensorflow-cpu" in image) == ("apache-beam" in image)
+    assert locked("worker.lock")["tensorflow-cpu"] == tested["tensorflow"]
+    # 0.0.51, which tensorflow-tpu asks for, aborts at its start.
+    assert tpu["libtpu"] == "0.0.21"
+    assert tpu["google-cloud-storage"] == tested["google-cloud-storage"]
+    dockerfile = (DEPLOY / "dataflow" / "Dockerfile").read_text()
+    assert f"ARG BEAM={tested['apache-beam']}\n" in dockerfile
+
+
+def test_the_build_writes_the_digests_that_deploying_reads(tmp_path):
+    """Those of this registry, also of an image that is known under another name, too."""
+    steps = yaml.safe_load((DEPLOY / "cloudbuild.yaml").read_text())["steps"]
+    (script,) = (step["script"] for step in steps if step["id"] == "digests")
+    docker = tmp_path / "docker"
+    docker.write_text(
+        """#!/bin/sh
+name=$(echo "$3" | sed 's|.*/||; s|:.*||')
+echo "tensorflow/$name@sha256:other"
+echo "r-docker.pkg.dev/p/beambert/$name@sha256:of-$name"
+"""
+    )
+    docker.chmod(0o755)
+    environment = {"_REGISTRY": "r-docker.pkg.dev/p/beambert", "_COMMIT": "abc", "_TRAINER": "t"}
+    environment["PATH"] = f"{tmp_path}:/usr/bin:/bin"
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, check=True)
+    digests = json.loads((tmp_path / "images.json").read_text())
+    assert set(digests) == {"worker", "component", "t", "serving"}
+    assert all(value == f"sha256:of-{name}" for name, value in digests.items())
+
+
+ROLES = yaml.safe_load((ROOT / "deploy/terraform/roles.yaml").read_text())
+
+# Permission -> the predefined roles with it, of those that roles.yaml may name:
+# https://docs.cloud.google.com/iam/docs/roles-permissions of 2026-08.
+HAVE = {
+    "storage.objects.get": {"storage.objectUser", "storage.objectViewer"},
+    "storage.objects.create": {"storage.objectCreator", "storage.objectUser"},
+    "storage.objects.delete": {"storage.objectUser"},
+    "aiplatform.customJobs.create": {"aiplatform.user"},
+    "aiplatform.endpoints.deploy": {"aiplatform.user"},
+    "aiplatform.models.upload": {"aiplatform.user"},
+}
+KNOWN = set.union(*HAVE.values()) | {
+    *("artifactregistry.reader", "artifactregistry.writer", "cloudbuild.builds.editor"),
+    *("compute.viewer", "dataflow.developer", "dataflow.worker", "logging.logWriter"),
+    *("logging.viewer", "monitoring.viewer", "serviceusage.serviceUsageConsumer"),
+    "storage.legacyBucketReader",
+}
+# Account -> what it must not do, each with where.
+FORBIDDEN = {
+    "deliverers": ["text storage.objects.delete", "config storage.objects.create"],
+    "operators": [
+        *("config storage.objects.create", "project aiplatform.customJobs.create"),
+        *("project aiplatform.endpoints.deploy", "project aiplatform.models.upload"),
+    ],
+    "approvers": ["text storage.objects.create", "text storage.objects.delete"],
+    "beambert-pipeline": ["config storage.objects.create", "text storage.objects.delete"],
+    "beambert-build": ["config storage.objects.create", "work storage.objects.create"],
+    "beambert-trainer": ["text storage.objects.get", "config storage.objects.create"],
+}
+
+
+@pytest.mark.parametrize("account", ROLES["accounts"] | ROLES["people"])
+def test_an_account_may_not_do_the_work_of_others(account):
+    granted = set()
+    for place, roles in (ROLES["accounts"] | ROLES["people"])[account].items():
+        for role in roles if place != "acts_as" else ():
+            if role == "beambertOperator":
+                granted |= {f"project {each}" for each in ROLES["operator"]}
+                continue
+            name = role.removeprefix("roles/")
+            assert name in KNOWN  # A role that is new here needs a look at what it may do.
+            granted |= {f"{place} {permission}" for permission in HAVE if name in HAVE[permission]}
+    assert not granted & set(FORBIDDEN.get(account, ()))

@@ -1,18 +1,11 @@
-"""What the tests of the data command share: a small corpus, running the command, reading a folder.
+"""What the tests of the data command share: running it, and reading its folders."""
 
-A test module takes the fixtures by assigning them: `corpus = data_command.corpus`.
-"""
-
-import contextlib
-import io
 import json
 import pathlib
-import random
 import subprocess
 import sys
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from beambert.cli import run_main
@@ -20,25 +13,9 @@ from beambert.pipelines.create_pretraining_data import main
 from beambert.pipelines.records.contract import feature_shapes
 from beambert.pipelines.verify import main as verify_main
 from support import forked
-from support.sample_text import make_document
 
 ROOT = pathlib.Path(__file__).parents[2]
 SMALL = ["--max_seq_length=32", "--max_predictions_per_seq=5", "--dupe_factor=2"]
-
-
-@pytest.fixture(scope="module")
-def corpus():
-    """80 documents, each a list of sentences; two without a word, as redirects are."""
-    generator = random.Random(0)
-    documents = [make_document(generator, generator.randint(1, 12)) for _ in range(80)]
-    return [*documents, [], []]
-
-
-@pytest.fixture(scope="module")
-def vocab_file(tmp_path_factory, vocabulary):
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_bytes(vocabulary.serialize())
-    return path
 
 
 def body(sentences) -> str:
@@ -73,26 +50,6 @@ def refused(result, *parts):
     assert error.count("\n") == 1 and error.startswith("beambert data: ")
     for part in parts:
         assert str(part) in error
-
-
-@pytest.fixture(scope="module")
-def corpus_file(tmp_path_factory, corpus):
-    path = tmp_path_factory.mktemp("corpus") / "wiki_00"
-    path.write_text(wikiextractor(corpus))
-    return path
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory, corpus_file, vocab_file):
-    """A finished folder with a held-out part, made as a user would make it."""
-    output = tmp_path_factory.mktemp("records") / "out"
-    flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={output}", *SMALL]
-    printed, error = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(error):
-        status = run_main("data", main, [*flags, "--num_shards=3", "--eval_fraction=0.25"])
-    assert (status, error.getvalue()) == (0, "")
-    assert f"{output}: " in printed.getvalue() and "are next" in printed.getvalue()
-    return output
 
 
 TWO_PROCESSES = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]

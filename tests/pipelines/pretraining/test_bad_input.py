@@ -4,15 +4,11 @@ import errno
 import gzip
 
 import pytest
-from support import data_command
 from support.data_command import data, info, refused, temporary, wikiextractor
 
 from beambert import folders, io
 from beambert.pipelines.pretraining import tokenizing
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
-
-corpus, corpus_file = data_command.corpus, data_command.corpus_file
-vocab_file = data_command.vocab_file
 
 
 class TestRejects:

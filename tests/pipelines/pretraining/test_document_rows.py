@@ -5,7 +5,6 @@ import json
 import apache_beam as beam
 import pytest
 from apache_beam.coders import RowCoder
-from support import data_command
 from support.data_command import body, data, hashes, info
 
 from beambert import (
@@ -20,7 +19,6 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.base import ReadOptions
 from beambert.pipelines.corpus.transforms import read_documents
 
-corpus, vocab_file = data_command.corpus, data_command.vocab_file
 ROWS = [
     DocumentRow("A river.\nÄ city.", "a.txt", True, "de"),
     RejectRow("a.txt", 3, "no_text", "line 3 has no 'text'"),

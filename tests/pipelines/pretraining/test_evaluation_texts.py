@@ -15,7 +15,6 @@ from beambert.errors import InputError
 from beambert.pipelines.pretraining import evaluation_texts
 from beambert.pipelines.pretraining.evaluation_texts import EvaluationTexts, texts_of
 
-corpus, vocab_file = data_command.corpus, data_command.vocab_file
 WORDS = [f"w{n}" for n in range(500)]
 
 

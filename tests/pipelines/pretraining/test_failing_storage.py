@@ -1,13 +1,12 @@
 """Object storage that fails in the middle of a job: for a moment, or until somebody mends it."""
 
 import pytest
-from support import data_command, emulated_storage
+from support import emulated_storage
 from support.data_command import body, data, refused
 
 from beambert.io import copy, list_folder, open_file, write_bytes
 
 pytestmark = pytest.mark.slow
-corpus, vocab_file = data_command.corpus, data_command.vocab_file
 NUMBER = iter(range(100))
 
 

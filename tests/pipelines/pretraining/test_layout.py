@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import data_command
 
 from beambert.errors import InputError
 from beambert.io import TEMPORARY_PREFIX
@@ -91,7 +90,6 @@ def test_root_folder():
     assert Layout(job, 1).folders()[0].path == "/"
 
 
-corpus, vocab_file = data_command.corpus, data_command.vocab_file
 exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)
 
 

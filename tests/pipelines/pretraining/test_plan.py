@@ -9,7 +9,6 @@ import random
 
 import apache_beam as beam
 import pytest
-from support import data_command
 from support.data_command import data, hashes, info, refused, wikiextractor
 from support.sample_text import make_document
 
@@ -18,8 +17,6 @@ from beambert.pipelines.input_files import InputFile, InputList, read_list, writ
 from beambert.pipelines.pretraining.graph import CreatePretrainingData
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.plan import default_num_shards, make_plan
-
-vocab_file = data_command.vocab_file
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,8 @@
-"""Sources of a corpus: their names, shares and weights, alone and end to end."""
+"""Sources of a corpus: their names, shares and weights, alone and end to end.
+
+Every second word of a source is one that no other source has, so the records tell where they are
+from.
+"""
 
 import contextlib
 import io
@@ -162,7 +166,6 @@ def test_thirds_with_few_digits_are_weights():
     assert parse_weights("", NAMES) == {}
 
 
-vocab_file = data_command.vocab_file
 # The words that tell the sources, and the numbers of documents and of their sentences.
 SOURCES = {"wiki": (WORDS[-1], 120, 6), "books": (WORDS[-2], 20, 60), "news": (WORDS[-3], 10, 5)}
 WEIGHTS = {"wiki": 0.3, "books": 0.2, "news": 0.5}

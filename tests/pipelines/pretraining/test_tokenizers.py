@@ -13,7 +13,6 @@ from tokenizers import Tokenizer
 
 from beambert.cli import run_main
 
-corpus, corpus_file = data_command.corpus, data_command.corpus_file
 # A tokenizer -> another one.
 MISTAKEN = {ROBERTA: ALBERT, ALBERT: ROBERTA}
 SMALL = ["--max_seq_length=32", "--max_predictions_per_seq=5", "--dupe_factor=2", "--num_shards=2"]

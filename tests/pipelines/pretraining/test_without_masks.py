@@ -12,8 +12,6 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beambert.pipelines.records.contract import feature_shapes
 
-corpus, corpus_file = data_command.corpus, data_command.corpus_file
-vocab_file = data_command.vocab_file
 SMALL = ["--max_seq_length=32", "--dupe_factor=2", "--num_shards=3"]
 OF_MASKS = {
     *("max_predictions_per_seq", "masked_lm_prob", "do_whole_word_mask", "do_span_mask"),

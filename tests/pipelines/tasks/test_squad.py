@@ -1,4 +1,4 @@
-"""SQuAD: its files, the windows of questions, and the answers, beside those of run_squad.py."""
+"""SQuAD: its files, windows and answers beside those of run_squad.py (see make_golden_squad.py)."""
 
 import itertools
 import json
