@@ -90,9 +90,8 @@ def _find(pieces: _Pieces, value: int, word: np.ndarray, start: int, end: int) -
 
 @compiled
 def _tokenize(
-    codes: np.ndarray,
-    ends: np.ndarray,
     becomes: np.ndarray,
+    ends: np.ndarray,
     several: np.ndarray,
     pieces: _Pieces,
     ids: np.ndarray,
@@ -101,15 +100,12 @@ def _tokenize(
     """Writes the ids of texts, and the number of ids of each; returns the number of all.
 
     Args:
-      codes: the characters of the texts, end to end.
+      becomes: what the characters of the texts become, end to end, see `_Characters`.
       ends: int64 [texts], the end of each text.
-      becomes, several: see `_Characters`.
+      several: see `_Characters`.
       pieces: the vocabulary.
       ids: int32, with room for all.
       lengths: int64 [texts].
-
-    Returns:
-      the number of ids, or -1 if a character is not in `becomes`.
     """
     most = len(pieces.powers) - 2
     # The characters of a word, and the polynomial of so many of them.
@@ -119,10 +115,8 @@ def _tokenize(
         before, size = count, 0
         while place <= ends[text]:
             # The end of a text ends its last word.
-            what = becomes[codes[place]] if place < ends[text] else _SPACE
+            what = becomes[place] if place < ends[text] else _SPACE
             place += 1
-            if what == _UNSEEN:
-                return -1
             next_part = last_part = 0
             if what & 3 == _SEVERAL:
                 next_part = what >> 2
@@ -245,13 +239,13 @@ class Tokenizer:
             joined = "".join(texts)
         codes, ends = _codes(joined), np.cumsum(list(map(len, texts)), dtype=np.int64)
         characters, lengths = self._characters, np.empty(len(texts), np.int64)
-        while True:
-            ids = np.empty(len(codes) * characters.most, np.int32)
-            inputs = codes, ends, characters.becomes, characters.several, self._pieces
-            count = _tokenize(*inputs, ids, lengths)
-            if count >= 0:
-                return ids[:count].copy(), lengths
-            characters.add(set(joined))
+        becomes = characters.becomes.take(codes)
+        if unseen := set(codes[becomes == _UNSEEN].tolist()):
+            characters.add(map(chr, unseen))
+            becomes = characters.becomes.take(codes)
+        ids = np.empty(len(codes) * characters.most, np.int32)
+        count = _tokenize(becomes, ends, characters.several, self._pieces, ids, lengths)
+        return ids[:count].copy(), lengths
 
 
 def _codes(text: str) -> np.ndarray:
