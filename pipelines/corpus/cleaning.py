@@ -24,10 +24,11 @@ LAYOUTS = (AUTO, WRAPPED, PARAGRAPHS, SENTENCES)
 # Characters that end a sentence: those of Unicode's property Sentence_Terminal, the Tibetan shads,
 # and ":" and "…".
 SENTENCE_ENDS = "!.?։؟۔܀܁܂߹।॥།༎၊။።፧፨᙮᜵᜶។៕᠃᠉᥄᥅᪨᪩᪪᪫᭚᭛᭞᭟᰻᰼᱾᱿‼‽⁇⁈⁉⸮。꓿꘎꘏꛳꛷꡶꡷꣎꣏꤯꧈꧉꩝꩞꩟꫰꫱꯫﹒﹖﹗！．？｡:…"
-# Invisible marks, such as those of direction, may follow. Greek asks with a semicolon.
-_CLOSING = r"[\"'”’»)\]」』）】_*\u200b-\u200f\u202a-\u202e\u2060-\u2069]*$"
-ENDS_SENTENCE = re.compile(
-    rf"(?:[{re.escape(SENTENCE_ENDS)}]|(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e]){_CLOSING}"
+# What may follow them: closing marks, and invisible ones, such as those of direction.
+_CLOSING = "\"'”’»)]」』）】_*" + "".join(
+    chr(code)
+    for first, last in ((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x2069))
+    for code in range(first, last + 1)
 )
 
 # Line ends. Some programs write "\r\r\n"; the others are those of Unicode, see `normalize_text`.
@@ -177,6 +178,14 @@ _WIDE_LETTER = re.compile(f"[\uac00-\ud7af{UNSPACED}{_WIDE}]")
 _WITHOUT_MARKS = re.compile("[\u0e00-\u0eff]")
 
 
+def ends_sentence(line: str) -> bool:
+    """Returns whether a line ends a sentence, by its last mark before those that close."""
+    line = line.rstrip(_CLOSING)
+    if line.endswith((";", "\u037e")):  # Greek asks with a semicolon.
+        return "\u0370" <= line[-2:-1] <= "\u03ff" or "\u1f00" <= line[-2:-1] <= "\u1fff"
+    return line != "" and line[-1] in SENTENCE_ENDS
+
+
 def clean(document: Document, layout: str = AUTO) -> Document:
     """Returns a document in paragraphs, one a line, and adds what was cleaned to its counts.
 
@@ -218,13 +227,13 @@ def clean_text(text: str, layout: str = AUTO) -> tuple[str, Counter[str]]:
 
 def _plain_line_ends(text: str, counts: Counter[str]) -> str:
     """Returns a text whose lines end with line feeds, and whose pages go on where they did."""
-    if "\\n" in text and "\n" not in text and _ESCAPED_END.search(text):
+    if "\n" not in text and "\\n" in text and _ESCAPED_END.search(text):
         text = substitute(_ESCAPES, lambda it: json.loads(f'"{it[0]}"'), text, counts, "escape")
     if "\r" in text:
         text = text.replace("\r\n", "\n")  # It is faster than the expression.
     if any(map(text.__contains__, "\r\x0b\x85\u2028\u2029")):
         text = _LINE_END.sub("\n", text)
-    if "[P" in text:
+    if "[" in text and "[P" in text:
         text = _PAGE_MARK.sub(lambda match: "" if match[0][-1] == " " else "\f", text)
     if "\f" not in text:
         return text
@@ -232,7 +241,7 @@ def _plain_line_ends(text: str, counts: Counter[str]) -> str:
     def goes_on(match: re.Match[str]) -> str:
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         has_blank = max(len(match[1]), len(match[2])) > 1 or not before
-        is_end = has_blank or ENDS_SENTENCE.search(before)
+        is_end = has_blank or ends_sentence(before)
         return "\n\n" if is_end and not text[match.end() : match.end() + 1].islower() else "\n"
 
     return substitute(_PAGE_BREAK, goes_on, text, counts, "page_break").strip("\n")
@@ -279,7 +288,7 @@ def drop_headings(text: str, counts: Counter[str]) -> str:
     """
     if _LINE_OF_SIGNS.search(text):
         text = substitute(_UNDERLINED, "", text, counts, "heading")
-    if "==" in text and WIKI_HEADING.search(text):
+    if "=" in text and "==" in text and WIKI_HEADING.search(text):
         separator = "\n" if "\n\n" in text else ""
         text = substitute(WIKI_HEADING, separator, text, counts, "heading")
     return text
@@ -397,8 +406,8 @@ def _join_continued(text: str, counts: Counter[str]) -> str:
 
 def wrapped_width(lines: Sequence[str]) -> float:
     """Returns the width of hard-wrapped lines in characters, or in pairs of columns; else 0."""
-    width = _width(lines)
-    if not width and _ANYWHERE.search("".join(lines[:3])):
+    width, beginning = _width(lines), "".join(lines[:3])
+    if not width and not beginning.isascii() and _ANYWHERE.search(beginning):
         return _width([_ANYWHERE.sub(r"口\g<0>", line) for line in lines]) / 2
     return width
 
@@ -428,14 +437,14 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
     least = (_FULL if has_capitals else _FULL_LOWER) * width
     # Lines of printed pages are not equally long. In scripts without spaces, the length of the next
     # word is a guess.
-    inside = [not ENDS_SENTENCE.search(line) for line, _ in pairs]
+    inside = [not ends_sentence(line) for line, _ in pairs]
     full = [
         len(line) >= least
         or not _has_room(line, after, width)
         or (first.islower() and line[-1] in _HYPHENS)
         for first, (line, after) in zip(firsts, pairs, strict=True)
     ]
-    is_end = bool(ENDS_SENTENCE.search(lines[-1]))
+    is_end = ends_sentence(lines[-1])
     if not has_capitals:
         # Nothing but their lengths shows that lines go on.
         letters = sum(first.isalpha() or bool(_NO_SPACE.match(first)) for first in firsts)
@@ -474,8 +483,7 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
 
 def _has_ends(lines: Sequence[str]) -> bool:
     """Returns whether lines end sentences, as those of headlines do not."""
-    ends = sum(ENDS_SENTENCE.search(line) is not None for line in lines)
-    return ends >= _LEAST_ENDS * sum(map(bool, lines))
+    return sum(map(ends_sentence, lines)) >= _LEAST_ENDS * sum(map(bool, lines))
 
 
 def _has_room(previous: str, line: str, width: float) -> bool:
@@ -492,7 +500,7 @@ def _starts_paragraph(previous: str, line: str, width: float) -> bool:
         return False
     has_room = _has_room(previous, line, width)
     is_indented = len(line) - len(line.lstrip()) > len(previous) - len(previous.lstrip())
-    if ENDS_SENTENCE.search(previous):
+    if ends_sentence(previous):
         return has_room or is_indented
     # A heading in capitals stands above or below prose. Thai and Lao have no mark at an end.
     is_end = _WITHOUT_MARKS.match(previous[-1]) and (is_indented or len(previous) < _FULL * width)

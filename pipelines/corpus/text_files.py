@@ -17,13 +17,13 @@ from beambert.pipelines.corpus.base import (
     Rows,
 )
 from beambert.pipelines.corpus.cleaning import (
-    ENDS_SENTENCE,
     NO_SPACES,
     PARAGRAPHS,
     QUOTED,
     SENTENCE_ENDS,
     SENTENCES,
     WIKI_HEADING,
+    ends_sentence,
     substitute,
     wrapped_width,
 )
@@ -109,7 +109,7 @@ class SentenceLines(LineFormat):
         if WIKI_HEADING.search(joined) or QUOTED.search(joined) or wrapped_width(lines):
             return False
         lines = list(filter(None, lines))
-        ends = sum(bool(ENDS_SENTENCE.search(line)) or line[-1] in _CLOSING for line in lines)
+        ends = sum(ends_sentence(line) or line[-1] in _CLOSING for line in lines)
         # The share of such lines is 0.1 in the original release's sample, and 0.4 or more where
         # each line is a paragraph.
         has_capitals = any(line != line.lower() for line in lines)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from mwparserfromhell.parser import CTokenizer, ParserError, tokens
 from mwparserfromhell.parser.tokenizer import Tokenizer
 
-from beambert.pipelines.corpus.cleaning import ENDS_SENTENCE, MOST_OF_A_LINE, substitute
+from beambert.pipelines.corpus.cleaning import MOST_OF_A_LINE, ends_sentence, substitute
 from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE
 from beambert.pipelines.corpus.remains import (
     DROPPED_ELEMENTS,
@@ -159,7 +159,7 @@ def _joined_lines(lines: list[str]) -> list[str]:
     joined = lines[:1]
     for line in lines[1:]:
         before = joined[-1].rstrip(f" \t{_DROPPED}{_HOLE}")
-        is_whole = not before or ENDS_SENTENCE.search(before) or _LIST_ITEM in before + line
+        is_whole = not before or ends_sentence(before) or _LIST_ITEM in before + line
         if not is_whole and (
             line[:1].islower() or (len(before) >= MOST_OF_A_LINE / 2 and line[:1].isalnum())
         ):

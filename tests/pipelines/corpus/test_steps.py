@@ -11,7 +11,7 @@ import pytest
 
 from beambert.console import ProgressTally
 from beambert.errors import InputError
-from beambert.pipelines.corpus.cleaning import clean, clean_text
+from beambert.pipelines.corpus.cleaning import clean, clean_text, ends_sentence
 from beambert.pipelines.corpus.documents import Document, Skip
 from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.reading import (
@@ -542,3 +542,21 @@ def test_a_line_in_small_letters_continues_a_sentence(text, joined):
     found, counts = clean_text(f"{text}\n{'They came late. ' * 20}")
     assert counts["continued_line"] == joined
     assert found.count("\n") == len(text.split("\n")) - text.count("\n\n") - joined
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Done.", True),
+        ("“Done!”_\u200e", True),
+        ("Done; ", False),
+        ("done;", False),
+        ("Τι είναι;»", True),
+        ("ἔστιν ᾧ\u037e", True),
+        ("完了。」", True),
+        ("»", False),
+        ("", False),
+    ],
+)
+def test_ends_of_sentences(line, expected):
+    assert ends_sentence(line) == expected
