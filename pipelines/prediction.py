@@ -34,6 +34,7 @@ from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.declarations import kind_of
 from beambert.pipelines.tasks.find_model import find_model, find_model_anywhere
 from beambert.pipelines.tasks.saved_models import Model, load, send_model, worker_folder
+from beambert.pipelines.tasks.tables import BadRow, TableRow
 from beambert.pipelines.tasks.tagging import WORDS_ENDINGS, TaggedExample, sentences_of
 from beambert.pipelines.tasks.task import SPAN, TAGGING, Example
 from beambert.saved_models import call_on_texts
@@ -104,20 +105,15 @@ class RowReading:
         used = {*self.text_columns, *self.choice_columns}
         return {name: field for name, field in fields.items() if name not in used}
 
-    def example(self, path: pathlib.PurePath, line: int, fields: dict[str, str]) -> Example:
+    def example(self, row: TableRow) -> Example:
         """Returns the example of a row.
-
-        Args:
-          path: path of the file.
-          line: number of the line there.
-          fields: the fields by column.
 
         Raises:
           BadRow: a text is missing or empty.
           InputError: the file lacks a column.
         """
         texts, choices = (
-            [tables.filled(path, line, fields, name) for name in columns]
+            [row.filled(name) for name in columns]
             for columns in (self.text_columns, self.choice_columns)
         )
         return kind_of(self.kind).unlabelled(texts, choices)
@@ -174,12 +170,12 @@ def read_rows(
             told = done
             place = {"file": file.path} | place
             try:
-                if isinstance(fields, tables.BadRow):
+                if isinstance(fields, BadRow):
                     raise fields
                 if "row" in place:
                     place["columns"] = reading.other_columns(fields)
-                yield InputRow(place, reading.example(path, line, fields))
-            except tables.BadRow as error:
+                yield InputRow(place, reading.example(fields))
+            except BadRow as error:
                 yield place | {"reason": str(error)}
         progress.add(bytes=file.bytes - told)
     except InputError as error:
@@ -190,14 +186,14 @@ def row_of(text: str | Mapping[str, str], reading: RowReading) -> InputRow | dic
     """Returns the row of a text or of named fields, or the fields with the reason against them."""
     fields = {reading.text_columns[0]: text} if isinstance(text, str) else dict(text)
     try:
-        return InputRow(fields, reading.example(_OWN_COLUMNS, WHOLE_FILE, fields))
-    except tables.BadRow as error:
+        return InputRow(fields, reading.example(TableRow(_OWN_COLUMNS, WHOLE_FILE, fields)))
+    except BadRow as error:
         return fields | {"reason": f"{error.reason}; {error.remedy}"}
 
 
 def _rows(
     path: pathlib.PurePosixPath, file: input_files.InputFile, reading: RowReading
-) -> tuple[str, Iterator[tuple[dict[str, Any], dict[str, str] | tables.BadRow]]]:
+) -> tuple[str, Iterator[tuple[dict[str, Any], TableRow | BadRow]]]:
     """Returns the whole text of a file, and its rows with their places in it.
 
     A place has the `line` and, in a table, the `row`, both counted from 1. The header is no row. A
@@ -208,16 +204,18 @@ def _rows(
         rows = enumerate(tables.rows_of(path, text), start=1)
         return text, (({"line": line, "row": row}, fields) for row, (line, fields) in rows)
     column = reading.text_columns[0]
+
+    def row(line: int, found: str | TaggedExample | BadRow) -> TableRow | BadRow:
+        if isinstance(found, BadRow):
+            return found
+        one = found if isinstance(found, str) else " ".join(found.words)
+        return TableRow(path, line, {column: one})
+
     if reading.kind == TAGGING and path.suffix in WORDS_ENDINGS:
-        sentences = sentences_of(path, text, None)
-        return text, (({"line": line}, _words(column, found)) for line, found in sentences)
-    if reading.unit == FILE:
-        return text, iter([({"line": WHOLE_FILE}, {column: text})])
-    return text, (({"line": line}, {column: one}) for line, one in tables.lines(text))
-
-
-def _words(column: str, found: TaggedExample | tables.BadRow) -> dict[str, str] | tables.BadRow:
-    return found if isinstance(found, tables.BadRow) else {column: " ".join(found.words)}
+        found = sentences_of(path, text, None)
+    else:
+        found = [(WHOLE_FILE, text)] if reading.unit == FILE else tables.lines(text)
+    return text, (({"line": line}, row(line, each)) for line, each in found)
 
 
 def is_table(path: str) -> bool:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.classification import ClassOutcomes, OneLabel
 from beambert.pipelines.tasks.table_task import TABLE_FLAGS, TextExample
-from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.tables import TableRow
 from beambert.pipelines.tasks.task import CHOICE, Task, Texts
 
 
@@ -55,22 +54,18 @@ class Choice(OneLabel):
 
     COLUMN_FLAGS = TABLE_FLAGS | {"choice_columns"}
 
-    def _choice_columns(
-        self, path: pathlib.Path, line: int, row: dict[str, str]
-    ) -> tuple[str, ...]:
+    def _choice_columns(self, row: TableRow) -> tuple[str, ...]:
         names = self._columns_of_choices(row)
         if len(names) < 2:
             reason = f"has no two columns {self.choice_columns[0]} (it has {', '.join(row)})"
             remedy = "put each ending in a column of its own"
-            raise tables.lacks_column(path, line, reason, remedy)
+            raise row.lacks_column(reason, remedy)
         return names
 
-    def _check_label(
-        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
-    ) -> None:
+    def _check_label(self, row: TableRow, label: str, possible: Sequence[str] | None) -> None:
         if label not in (str(index) for index in range(len(possible))):
             reason = f"has the label {label!r}, which is none of its {len(possible)} endings"
-            raise BadRow(path, line, f"{reason}, counted from 0", "correct the row")
+            raise row.bad(f"{reason}, counted from 0", "correct the row")
 
     def _make(self, endings: tuple[str, ...], **fields: Any) -> ChoiceExample:
         return ChoiceExample(choices=endings, **fields)

@@ -3,14 +3,12 @@
 import collections
 import dataclasses
 import json
-import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.classification import LabelledTextTask
 from beambert.pipelines.tasks.metrics import LEAST_PROBABILITY, precision_recall_f1, scores_by_name
 from beambert.pipelines.tasks.saved_models import Model
@@ -18,7 +16,7 @@ from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
     TextExample,
 )
-from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.tables import TableRow
 from beambert.pipelines.tasks.task import (
     ArrayOutcomes,
     Mistake,
@@ -156,34 +154,29 @@ class MultiLabel(LabelledTextTask):
         row = [float(label in commonest) for label in labels]
         return self.outcomes(examples, labels, {"probabilities": np.tile(row, (len(examples), 1))})
 
-    def _label(
-        self,
-        path: pathlib.Path,
-        line: int,
-        row: dict[str, str],
-        possible: Sequence[str] | None,
-    ) -> tuple[str, ...]:
-        found = self._divided(path, line, tables.field(path, line, row, self.label_column))
+    def _label(self, row: TableRow, possible: Sequence[str] | None) -> tuple[str, ...]:
+        found = self._divided(row)
         for label in found:
-            self._check_label(path, line, label, possible)
+            self._check_label(row, label, possible)
         return found
 
-    def _divided(self, path: pathlib.Path, line: int, field: str) -> tuple[str, ...]:
-        """Returns the labels of a field, each once: a JSON list, or names with separators.
+    def _divided(self, row: TableRow) -> tuple[str, ...]:
+        """Returns the labels of a row, each once: a JSON list, or names with separators.
 
         Raises:
           BadRow: it begins like a JSON list and is none of names, or a label is empty.
         """
+        field = row.field(self.label_column)
         names = field.split(self.label_separator) if field.strip() else []
         if field.lstrip().startswith("["):
             names = _json_names(field)
             if names is None:
                 reason = f"has the labels {field:.40}, which are no JSON list of names"
-                raise BadRow(path, line, reason, 'correct the row, such as ["a", "b"]')
+                raise row.bad(reason, 'correct the row, such as ["a", "b"]')
         labels = tuple(dict.fromkeys(name.strip() for name in names))
         if "" in labels:
             reason = f"has an empty label in {field:.40}"
-            raise BadRow(path, line, reason, "fill it in or remove its separator")
+            raise row.bad(reason, "fill it in or remove its separator")
         return labels
 
     def label_names(self, example: TextExample) -> Iterable[str]:

@@ -17,7 +17,7 @@ from beambert.pipelines.tasks.table_task import (
     TableTask,
     TextExample,
 )
-from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.tables import TableRow
 from beambert.pipelines.tasks.task import (
     RERANK,
     ArrayOutcomes,
@@ -151,11 +151,9 @@ class Regression(NumberKind):
         scores = words.numbers(learned, numbers_of(train), asked)
         return self.outcomes(examples, labels, {"scores": scores})
 
-    def _check_label(
-        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
-    ) -> None:
+    def _check_label(self, row: TableRow, label: str, possible: Sequence[str] | None) -> None:
         if not _is_number(label):
-            raise BadRow(path, line, f"has {label!r} for a number", "correct the row")
+            raise row.bad(f"has {label!r} for a number", "correct the row")
 
     def label_names(self, example: TextExample) -> Iterable[str]:
         """Returns nothing: numbers are not counted."""
@@ -245,12 +243,10 @@ class Rerank(Regression):
         ((_, random),) = equal.constants()
         return random
 
-    def _check_label(
-        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
-    ) -> None:
+    def _check_label(self, row: TableRow, label: str, possible: Sequence[str] | None) -> None:
         if not _is_number(label) or not 0 <= float(label) <= 1:
             reason = f"has {label!r} for a relevance, which is a number from 0 to 1"
-            raise BadRow(path, line, reason, "correct the row, or divide all by the greatest")
+            raise row.bad(reason, "correct the row, or divide all by the greatest")
 
     def check_file(self, path: pathlib.Path, examples: Sequence[TextExample]) -> None:
         """Refuses also a file none of whose candidates is relevant; a test file has no labels."""

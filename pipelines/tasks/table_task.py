@@ -9,7 +9,7 @@ import numpy as np
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.tables import BadRow, TableRow
 from beambert.pipelines.tasks.task import (
     ExampleFile,
     Task,
@@ -77,7 +77,7 @@ class TableTask(Task):
                 field = row.get(self.label_column, "") if isinstance(row, dict) else ""
                 if field != field.strip():
                     blanks.append(line)
-                yield self._example(path, line, row, is_labelled, labels)
+                yield self._example(row, is_labelled, labels)
 
         file = parted(examples())
         if not blanks or not self.HAS_LABELS:
@@ -89,22 +89,17 @@ class TableTask(Task):
         return dataclasses.replace(file, notes=[note])
 
     def _example(
-        self,
-        path: pathlib.Path,
-        line: int,
-        row: dict[str, str] | BadRow,
-        is_labelled: bool,
-        labels: Sequence[str] | None,
+        self, row: TableRow | BadRow, is_labelled: bool, labels: Sequence[str] | None
     ) -> Any:
         if isinstance(row, BadRow):
             return row
         try:
-            texts = [tables.filled(path, line, row, name) for name in self._text_columns(row)]
-            choices = self._choice_columns(path, line, row)
-            endings = tuple(tables.filled(path, line, row, name) for name in choices)
+            texts = [row.filled(name) for name in self._text_columns(row)]
+            choices = self._choice_columns(row)
+            endings = tuple(row.filled(name) for name in choices)
             label = None
             if self.label_column in row or (is_labelled and self._needs_label(row)):
-                label = self._label(path, line, row, endings or labels)
+                label = self._label(row, endings or labels)
         except BadRow as error:
             return error
         used = {*self.text_columns, *choices, self.label_column}
@@ -112,21 +107,19 @@ class TableTask(Task):
         text_b = texts[1] if len(texts) > 1 else None
         return self._make(endings, text=texts[0], text_b=text_b, label=label, columns=others)
 
-    def _needs_label(self, row: dict[str, str]) -> bool:
+    def _needs_label(self, row: TableRow) -> bool:
         """Returns whether a row of a file with labels must have one."""
         return True
 
-    def _text_columns(self, row: dict[str, str]) -> tuple[str, ...]:
+    def _text_columns(self, row: TableRow) -> tuple[str, ...]:
         if self.text_b_is_optional and self.text_columns[1] not in row:
             return self.text_columns[:1]
         return self.text_columns
 
-    def _choice_columns(
-        self, path: pathlib.Path, line: int, row: dict[str, str]
-    ) -> tuple[str, ...]:
+    def _choice_columns(self, row: TableRow) -> tuple[str, ...]:
         return ()
 
-    def _columns_of_choices(self, row: dict[str, str]) -> tuple[str, ...]:
+    def _columns_of_choices(self, row: TableRow) -> tuple[str, ...]:
         """Returns the columns of a row that `choice_columns` names; "ending*" names several."""
         names: list[str] = []
         for column in self.choice_columns:
@@ -136,35 +129,27 @@ class TableTask(Task):
                 names.append(column)
         return tuple(names)
 
-    def _label(
-        self,
-        path: pathlib.Path,
-        line: int,
-        row: dict[str, str],
-        possible: Sequence[str] | None,
-    ) -> Any:
+    def _label(self, row: TableRow, possible: Sequence[str] | None) -> Any:
         """Returns the truth of a row.
 
         Raises:
           BadRow: the label cannot be used.
           InputError: there is no column of labels.
         """
-        label = tables.filled(path, line, row, self.label_column).strip()
-        self._check_label(path, line, label, possible)
+        label = row.filled(self.label_column).strip()
+        self._check_label(row, label, possible)
         return label
 
-    def _check_label(
-        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
-    ) -> None:
+    def _check_label(self, row: TableRow, label: str, possible: Sequence[str] | None) -> None:
         """Refuses a label that cannot be used.
 
         Raises:
           BadRow: it has several lines, or is not among the possible labels.
         """
         if len(label.splitlines()) > 1:
-            raise BadRow(path, line, "has a label of several lines", "correct the row")
+            raise row.bad("has a label of several lines", "correct the row")
         if possible is not None and label not in possible:
-            raise tables.unknown_label(path, line, label, possible)
+            raise row.unknown_label(label, possible)
 
     def _make(self, endings: tuple[str, ...], **fields: Any) -> Any:
         return TextExample(**fields)

@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from beambert.errors import InputError, one_line
 from beambert.file_kinds import not_text
@@ -38,60 +38,75 @@ class BadRow(InputError):
         return one_line(f"{path}, line {line}: {reason}; {remedy}")
 
 
-def lacks_column(path: pathlib.PurePath, line: int, reason: str, remedy: str) -> InputError:
-    """Returns the error about a missing column.
-
-    In JSON Lines it concerns the row, as rows may have different columns; in tables the whole file.
-    """
-    bad = BadRow(path, line, reason, remedy)
-    return bad if path.suffix == ".jsonl" else InputError(str(bad))
-
-
 class JsonText(str):
     """A list or an object of a JSON row, as JSON, which must not pass as a text."""
 
 
-def filled(path: pathlib.PurePath, line: int, row: dict[str, str], name: str) -> str:
-    """Returns a field of a row that must not be empty.
+class TableRow(dict[str, str]):
+    """The fields of a row by column, and the file and line where it stands."""
 
-    Raises:
-      BadRow: the field is empty, or a list or an object of JSON.
-      InputError: there is no such column.
-    """
-    if isinstance(row.get(name), JsonText):
-        reason = f"has a list or an object in {name!r}"
-        raise BadRow(path, line, reason, "write one text, or a column for each")
-    if not field(path, line, row, name).strip():
-        raise BadRow(path, line, f"has an empty {name!r}", "fill it in or delete the row")
-    return row[name]
+    def __init__(self, path: pathlib.PurePath, line: int, fields: Mapping[str, str]):
+        """Takes the place and the fields."""
+        super().__init__(fields)
+        self._path, self._line = path, line
+
+    def bad(self, reason: str, remedy: str) -> BadRow:
+        """Returns the error about the row, see `BadRow`."""
+        return BadRow(self._path, self._line, reason, remedy)
+
+    def lacks_column(self, reason: str, remedy: str) -> InputError:
+        """Returns the error about a missing column.
+
+        In JSON Lines it concerns the row, as rows may have different columns; in tables the whole
+        file.
+        """
+        bad = self.bad(reason, remedy)
+        return bad if self._path.suffix == ".jsonl" else InputError(str(bad))
+
+    def field(self, name: str) -> str:
+        """Returns a field, which may be empty.
+
+        Raises:
+          InputError: there is no such column.
+        """
+        if name not in self:
+            reason = f"has no column {name!r} (it has {', '.join(self) or 'none'})"
+            remedy = (
+                "rename the column or, if the data is your own, name yours with --text_columns or "
+                "--label_column"
+            )
+            if self._path.suffix != ".jsonl":
+                remedy += "; the first line has the names"
+            raise self.lacks_column(reason, remedy)
+        return self[name]
+
+    def filled(self, name: str) -> str:
+        """Returns a field that must not be empty.
+
+        Raises:
+          BadRow: the field is empty, or a list or an object of JSON.
+          InputError: there is no such column.
+        """
+        if isinstance(self.get(name), JsonText):
+            reason = f"has a list or an object in {name!r}"
+            raise self.bad(reason, "write one text, or a column for each")
+        if not self.field(name).strip():
+            raise self.bad(f"has an empty {name!r}", "fill it in or delete the row")
+        return self[name]
+
+    def unknown_label(self, label: str, labels: Sequence[str]) -> BadRow:
+        """Returns the error about a label that is not among the known labels."""
+        return unknown_label(self._path, self._line, label, labels)
 
 
-def field(path: pathlib.PurePath, line: int, row: dict[str, str], name: str) -> str:
-    """Returns a field of a row, which may be empty.
-
-    Raises:
-      InputError: there is no such column.
-    """
-    if name not in row:
-        reason = f"has no column {name!r} (it has {', '.join(row) or 'none'})"
-        remedy = (
-            "rename the column or, if the data is your own, name yours with --text_columns or "
-            "--label_column"
-        )
-        if path.suffix != ".jsonl":
-            remedy += "; the first line has the names"
-        raise lacks_column(path, line, reason, remedy)
-    return row[name]
-
-
-def unknown_label(path: pathlib.Path, line: int, label: str, labels: Sequence[str]) -> BadRow:
+def unknown_label(path: pathlib.PurePath, line: int, label: str, labels: Sequence[str]) -> BadRow:
     """Returns the error about a row whose label is not among the known labels."""
     reason = f"has the label {label!r}, which is not one of {', '.join(labels)}"
     remedy = "correct the row, add the label to --labels, or train with it first"
     return BadRow(path, line, reason, remedy)
 
 
-Row = tuple[int, dict[str, str] | BadRow]
+Row = tuple[int, TableRow | BadRow]
 
 
 def read_rows(
@@ -136,7 +151,7 @@ def rows_of(
             )
     for number, fields in records:
         if len(fields) == len(columns):
-            yield number, dict(zip(columns, fields, strict=True))
+            yield number, TableRow(path, number, dict(zip(columns, fields, strict=True)))
         else:
             reason = f"needs {len(columns)} fields ({', '.join(columns)}) but has {len(fields)}"
             yield number, BadRow(path, number, reason, "correct the row")
@@ -218,7 +233,7 @@ def _json_rows(path: pathlib.PurePath, text: str) -> Iterator[Row]:
             yield number, _json_row(path, number, line)
 
 
-def _json_row(path: pathlib.PurePath, number: int, line: str) -> dict[str, str] | BadRow:
+def _json_row(path: pathlib.PurePath, number: int, line: str) -> TableRow | BadRow:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -232,7 +247,7 @@ def _json_row(path: pathlib.PurePath, number: int, line: str) -> dict[str, str] 
     except UnicodeEncodeError as error:
         half = ascii(error.object[error.start])
         return BadRow(path, number, f"has half a character ({half})", "correct the row")
-    return fields
+    return TableRow(path, number, fields)
 
 
 def _json_field(value: object) -> str:

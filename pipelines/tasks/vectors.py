@@ -19,7 +19,7 @@ from beambert.pipelines.tasks.metrics import (
 from beambert.pipelines.tasks.regression import NumberKind, NumberOutcomes, numbers_of
 from beambert.pipelines.tasks.saved_models import Model, check_signature
 from beambert.pipelines.tasks.table_task import TableTask, TextExample, tokens_of
-from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.tables import TableRow
 from beambert.pipelines.tasks.task import (
     EMBEDDING,
     SIMILARITY,
@@ -194,9 +194,7 @@ class VectorTask(TableTask):
             found["matryoshka_dims"] = list(self.matryoshka_dims)
         return found
 
-    def _check_label(
-        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
-    ) -> None:
+    def _check_label(self, row: TableRow, label: str, possible: Sequence[str] | None) -> None:
         """Nothing: only `Similarity` has scores."""
 
     @classmethod
@@ -271,25 +269,15 @@ class RetrievalTask(VectorTask):
         text_ids = text_ids_of(examples)
         return RankingOutcomes.of_ranking(text_ids, [commonest(text_ids)] * len(examples))
 
-    def _choice_columns(
-        self, path: pathlib.Path, line: int, row: dict[str, str]
-    ) -> tuple[str, ...]:
+    def _choice_columns(self, row: TableRow) -> tuple[str, ...]:
         return self._columns_of_choices(row)
 
-    def _label(
-        self,
-        path: pathlib.Path,
-        line: int,
-        row: dict[str, str],
-        possible: Sequence[str] | None,
-    ) -> None:
+    def _label(self, row: TableRow, possible: Sequence[str] | None) -> None:
         """Refuses scores: a pair of the score 0 would be learnt as a right one."""
         if self.label_column in row and self.text_columns[1] in row:
-            raise InputError(
-                f"{path}, line {line}: has a column {self.label_column!r}, and this task takes "
-                "every pair for a right one; learn scores with --task=similarity, or rename the "
-                "column"
-            )
+            reason = f"has a column {self.label_column!r}, and this task takes every pair for a "
+            remedy = "learn scores with --task=similarity, or rename the column"
+            raise InputError(str(row.bad(f"{reason}right one", remedy)))
 
     def check_file(self, path: pathlib.Path, examples: Sequence[VectorExample]) -> None:
         """Refuses rows of which only some have a second text, or as many negatives."""
@@ -425,19 +413,17 @@ class Similarity(VectorTask, NumberKind):
                 "both texts in --text_columns"
             )
 
-    def _check_label(
-        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
-    ) -> None:
+    def _check_label(self, row: TableRow, label: str, possible: Sequence[str] | None) -> None:
         try:
             score = float(label)
         except ValueError:
             score = math.nan
         if not math.isfinite(score):
-            raise BadRow(path, line, f"has {label!r} for a score", "write a finite number")
+            raise row.bad(f"has {label!r} for a score", "write a finite number")
         if self.loss == COSINE and not -1 <= score <= 1:
             reason = f"has the score {label}, which no cosine can be (--loss={COSINE})"
             remedy = f"scale the scores to -1 to 1, or take --loss={COSENT}"
-            raise BadRow(path, line, reason, remedy)
+            raise row.bad(reason, remedy)
 
     def learning_settings(self) -> dict[str, Any]:
         """Returns how the vectors are learnt."""

@@ -17,7 +17,7 @@ from beambert import folders, io
 from beambert.console import counted, further, show_progress
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
-from beambert.pipelines.tasks.tables import BadRow, decode, filled, lines, rows_of
+from beambert.pipelines.tasks.tables import BadRow, decode, lines, rows_of
 
 if TYPE_CHECKING:
     from beambert.embedding import EmbeddingJob
@@ -104,9 +104,9 @@ def _rows_of(file: pathlib.Path, content: str, job: "EmbeddingJob") -> Iterator[
                     f"{', '.join(row) or 'none'}); name one of its columns"
                 )
         names = filter(None, (job.title_column, job.text_column))
-        parts = [filled(file, number, row, name) for name in names if row[name].strip()]
-        text = " ".join(parts) or filled(file, number, row, job.text_column)
-        id = filled(file, number, row, job.id_column) if job.id_column else ""
+        parts = [row.filled(name) for name in names if row[name].strip()]
+        text = " ".join(parts) or row.filled(job.text_column)
+        id = row.filled(job.id_column) if job.id_column else ""
         yield TextRow("", number, id, 0, text)
 
 

@@ -12,7 +12,7 @@ from beambert.pipelines.tasks.metrics import (
     reciprocal_rank,
     relevant,
 )
-from beambert.pipelines.tasks.tables import BadRow, field, filled, lacks_column, read_rows
+from beambert.pipelines.tasks.tables import BadRow, TableRow, read_rows
 from beambert.trainer.retrieval.searching import Hit, Searcher
 from beambert.trainer.retrieval.settings import CANDIDATES
 
@@ -70,13 +70,13 @@ def read_documents(path: pathlib.Path) -> dict[str, str]:
       InputError: the file cannot be read, or a row lacks its text or repeats an identifier.
     """
     found: dict[str, str] = {}
-    for line, row in _rows(path, ("_id", "text"), 'write objects with "_id" and "text"'):
-        name, title = filled(path, line, row, "_id"), row.get("title", "").strip()
+    for row in _rows(path, ("_id", "text"), 'write objects with "_id" and "text"'):
+        name, title = row.filled("_id"), row.get("title", "").strip()
         if name in found:
-            raise BadRow(path, line, f"has the _id {name!r} again", "leave one of them out")
-        text = field(path, line, row, "text").strip()
+            raise row.bad(f"has the _id {name!r} again", "leave one of them out")
+        text = row.field("text").strip()
         if not (text or title):
-            raise BadRow(path, line, "has neither a title nor a text", "delete the row")
+            raise row.bad("has neither a title nor a text", "delete the row")
         found[name] = f"{title} {text}".strip()
     if not found:
         raise InputError(f"{path}: has no rows; put an object on each line")
@@ -99,29 +99,27 @@ def read_judgments(
     """
     found: dict[str, dict[str, int]] = {}
     remedy = f"let the first line be {', '.join(_COLUMNS)}, with tabs between all columns"
-    for line, row in _rows(path, _COLUMNS, remedy):
-        query, document, grade = (filled(path, line, row, name) for name in _COLUMNS)
+    for row in _rows(path, _COLUMNS, remedy):
+        query, document, grade = map(row.filled, _COLUMNS)
         for what, name, there, where in (
             ("query", query, queries, "queries.jsonl"),
             ("document", document, documents, "the index"),
         ):
             if name not in there:
                 reason = f"names the {what} {name!r}, which {where} does not have"
-                raise BadRow(path, line, reason, "give the files that belong together")
+                raise row.bad(reason, "give the files that belong together")
         try:
             found.setdefault(query, {})[document] = int(grade)
         except ValueError:
             reason = f"has the {_COLUMNS[2]} {grade!r}"
-            raise BadRow(path, line, reason, "write a whole number") from None
+            raise row.bad(reason, "write a whole number") from None
     if not any(grade > 0 for grades in found.values() for grade in grades.values()):
         raise InputError(f"{path}: says of no document that it is relevant; take another split")
     return found
 
 
-def _rows(
-    path: pathlib.Path, columns: Collection[str], remedy: str
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yields the line and the fields of each row of a file.
+def _rows(path: pathlib.Path, columns: Collection[str], remedy: str) -> Iterator[TableRow]:
+    """Yields the rows of a file.
 
     Args:
       path: path of the file.
@@ -131,13 +129,13 @@ def _rows(
     Raises:
       InputError: the file cannot be read, or a row cannot be used.
     """
-    for line, row in read_rows(path):
+    for _, row in read_rows(path):
         if isinstance(row, BadRow):
             raise row
         if missing := [name for name in columns if name not in row]:
             reason = f"has no column {missing[0]!r} (it has {', '.join(row) or 'none'})"
-            raise lacks_column(path, line, reason, remedy)
-        yield line, row
+            raise row.lacks_column(reason, remedy)
+        yield row
 
 
 # Numbers of ranks that count; of BEIR's, nDCG@10 and Recall@100 are those that papers report.
