@@ -66,7 +66,6 @@ def job_seconds(texts: Sequence[str], vocab_file: str, passes: int) -> float:
     """Returns the time of the job without filters and without Beam, in seconds."""
     from collections import Counter
 
-    from beambert import io
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.pretraining.documents import compact_documents
     from beambert.pipelines.pretraining.instances import (
@@ -83,7 +82,7 @@ def job_seconds(texts: Sequence[str], vocab_file: str, passes: int) -> float:
     from beambert.pipelines.tokenizers.encoding import make_corpus_tokenizer, tokenize_documents
     from beambert.pipelines.tokenizers.folders import read_given
 
-    vocabulary, lowers = read_given(vocab_file, None, None, io.read_bytes, io.exists)
+    vocabulary, lowers = read_given(vocab_file, None, None)
     tokenizer = make_corpus_tokenizer(vocabulary, lowers)
     tokenizer.tokenize_batch(["first"])
     ids, parameters = TokenIds.of(vocabulary), InstanceParameters(dupe_factor=passes)

@@ -48,11 +48,10 @@ def measure(folder: str, lines: list[str]) -> dict[str, Any]:
     """Returns the speeds, the number of tokens, and the number of lines whose ids differ."""
     from tokenizers import Tokenizer
 
-    from beambert import io
     from beambert.pipelines.tokenizers.encoding import make_corpus_tokenizer
     from beambert.pipelines.tokenizers.folders import read_given
 
-    vocabulary, do_lower_case = read_given(None, folder, None, io.read_bytes, io.exists)
+    vocabulary, do_lower_case = read_given(None, folder, None)
     tokenizer = make_corpus_tokenizer(vocabulary, do_lower_case)
     tokenizer.tokenize_batch(["first"])
     megabytes = sum(len(line.encode()) for line in lines) / 1e6

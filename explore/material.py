@@ -63,9 +63,8 @@ class Material:
             check_folder(model, f"--model={model}")
             self._open_model(model)
         if vocab_file or tokenizer:
-            access = io.read_bytes, os.path.exists
             if tokenizer:
-                self.vocabulary, self.do_lower_case = read_given(None, tokenizer, None, *access)
+                self.vocabulary, self.do_lower_case = read_given(None, tokenizer, None)
             else:
                 data = io.read_bytes(vocab_file, "--vocab_file")
                 self._use(Vocabulary.parse(data, f"--vocab_file={vocab_file}"))
@@ -76,7 +75,7 @@ class Material:
                     "--vocab_file: missing, and no other flag has a vocabulary; name a vocab.txt, "
                     "a model with --model, or a records folder with a vocab.txt with --records"
                 )
-            self._use(read_beside(records, "", io.read_bytes, os.path.exists))
+            self._use(read_beside(records, ""))
 
     def _use(self, vocabulary: Vocabulary) -> None:
         """Takes a vocabulary with the case that it asks for."""
@@ -107,7 +106,7 @@ class Material:
                 "`beambert predict`"
             )
         self.config = read_config(io.read_text(f"{path}/{CONFIG_FILE}"))
-        self.vocabulary = read_beside(path, "--model", io.read_bytes, os.path.exists)
+        self.vocabulary = read_beside(path, "--model")
         self.do_lower_case = training["do_lower_case"]
 
     @functools.cached_property

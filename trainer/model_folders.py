@@ -231,7 +231,7 @@ def read_description(path: str, flag: str) -> ModelFolder:
         raise InputError(f"{flag}={path}: {error}; copy the folder again") from error
     needed = "kind", "max_seq_length", "do_lower_case"
     training = io.read_object(f"{path}/{TRAINING_FILE}", *needed, flag=flag)
-    vocabulary = read_beside(path, flag, io.read_bytes, io.exists)
+    vocabulary = read_beside(path, flag)
     return ModelFolder(path, config, vocabulary, training)
 
 

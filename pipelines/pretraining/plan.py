@@ -428,9 +428,7 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
             f"--language_column={job.language_column}: --format={job.format} has no columns; leave "
             "it out, and give --language"
         )
-    vocabulary, do_lower_case = read_given(
-        job.vocab_file, job.tokenizer, job.do_lower_case, io.read_bytes, io.exists
-    )
+    vocabulary, do_lower_case = read_given(job.vocab_file, job.tokenizer, job.do_lower_case)
     job = dataclasses.replace(job, do_lower_case=do_lower_case)
     if not (job.patterns or job.num_shards):
         raise InputError(

@@ -155,14 +155,10 @@ def _read_vocabulary(
                 "name a folder that `beambert finetune` finished"
             )
         return None
-    vocabulary = read_beside(model_dir, "--model", _read, os.path.exists)
+    vocabulary = read_beside(model_dir, "--model")
     if vocabulary.sha256 != training.get("vocabulary_sha256", vocabulary.sha256):
         raise InputError(
             f"{vocabulary.name}: not the {vocabulary.WHAT} that the model was trained with; "
             "put that one there"
         )
     return vocabulary
-
-
-def _read(path: str, flag: str) -> bytes:
-    return pathlib.Path(path).read_bytes()

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from beambert import io
 from beambert.config import setting
 from beambert.errors import InputError
-from beambert.io import parse_object
 from beambert.pipelines.tokenizers.vocabulary import (
     CLASSIFY,
     CONTINUES,
@@ -37,10 +37,6 @@ from beambert.pipelines.tokenizers.vocabulary import (
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Returns the content of a file, given its path and the flag that gave it, for messages.
-Read = Callable[[str, str], bytes]
-# Returns whether there is a file or a folder.
-Exists = Callable[[str], bool]
 # Settings of BertTokenizer (transformers) -> their names in the normalizer of a tokenizer.json, and
 # their values where nothing says.
 _IN_NORMALIZER: dict[str, tuple[str, bool | None]] = {
@@ -95,11 +91,7 @@ _FOREIGN_FILES = ("spm.model", "spiece.model", "sentencepiece.bpe.model", "vocab
 
 
 def read_given(
-    vocab_file: str | None,
-    tokenizer: str | None,
-    do_lower_case: bool | None,
-    read: Read,
-    exists: Exists,
+    vocab_file: str | None, tokenizer: str | None, do_lower_case: bool | None
 ) -> tuple[Vocabulary, bool]:
     """Reads what --vocab_file or --tokenizer names.
 
@@ -107,7 +99,6 @@ def read_given(
       vocab_file: path of a vocab.txt.
       tokenizer: path of a tokenizer.json, or of a folder that holds one.
       do_lower_case: whether text is lower-cased and loses its accents; None for the default.
-      read, exists: access to files.
 
     Returns:
       the vocabulary, and whether text is lower-cased.
@@ -120,18 +111,18 @@ def read_given(
     if tokenizer:
         path = tokenizer.rstrip("/")
         if path.endswith(".json"):
-            data = read(path, "--tokenizer")
+            data = io.read_bytes(path, "--tokenizer")
             return _of_tokenizer(_object(data, path), path, f"--tokenizer={path}", data, {})
         # On object storage there are no folders, but only the files in them.
-        if not any(exists(f"{path}/{name}") for name in (TOKENIZER_FILE, VOCABULARY_FILE)):
-            _refuse_other_files(path, "--tokenizer", exists)
+        if not any(io.exists(f"{path}/{name}") for name in (TOKENIZER_FILE, VOCABULARY_FILE)):
+            _refuse_other_files(path, "--tokenizer")
             raise InputError(
                 f"--tokenizer={tokenizer}: has no {TOKENIZER_FILE}; name that file, or the folder "
                 "that holds it"
             )
-        return read_folder(path, "--tokenizer", read, exists)
+        return read_folder(path, "--tokenizer")
     flag = "--vocab_file"
-    vocabulary = Vocabulary.parse(read(vocab_file, flag), f"{flag}={vocab_file}")
+    vocabulary = Vocabulary.parse(io.read_bytes(vocab_file, flag), f"{flag}={vocab_file}")
     do_lower_case = True if do_lower_case is None else do_lower_case
     vocabulary.check_case(do_lower_case)
     return vocabulary, do_lower_case
@@ -162,22 +153,22 @@ def check_flags(
         )
 
 
-def read_beside(folder: str, flag: str, read: Read, exists: Exists) -> Vocabulary:
+def read_beside(folder: str, flag: str) -> Vocabulary:
     """Reads the vocabulary of a folder that BeamBERT made: of records, features or a model.
 
     Raises:
       InputError: the folder has no vocabulary, or it is damaged.
     """
-    config = _config(f"{folder}/{TOKENIZER_CONFIG_FILE}", read, exists, flag)
+    config = _config(f"{folder}/{TOKENIZER_CONFIG_FILE}", flag)
     path = f"{folder}/{TOKENIZER_FILE}"
-    if not exists(path):
-        path = f"{folder}/{VOCABULARY_FILE}"
-        longest = config.get(LONGEST_WORD_SETTING, LONGEST_WORD)
-        return Vocabulary.parse(read(path, flag), f"{flag}={path}" if flag else path, longest)
-    return TokenizerVocabulary.read(read(path, flag), f"{flag}={path}" if flag else path, config)
+    if io.exists(path):
+        return TokenizerVocabulary.read(io.read_bytes(path, flag), io.named(path, flag), config)
+    path = f"{folder}/{VOCABULARY_FILE}"
+    longest = config.get(LONGEST_WORD_SETTING, LONGEST_WORD)
+    return Vocabulary.parse(io.read_bytes(path, flag), io.named(path, flag), longest)
 
 
-def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Vocabulary, bool]:
+def read_folder(folder: str, flag: str) -> tuple[Vocabulary, bool]:
     """Reads the tokenizer of a Hugging Face folder: its tokenizer.json, or else its vocab.txt.
 
     The ids are those of AutoTokenizer. A tokenizer.json is read alone. Where the folder's other
@@ -190,7 +181,6 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     Args:
       folder: path of the folder.
       flag: name of the flag that gave the folder, for messages.
-      read, exists: access to files.
 
     Returns:
       the vocabulary, and whether text must be in lower case and without accents.
@@ -201,7 +191,7 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     """
 
     def optional(name: str) -> dict[str, Any]:
-        return _config(f"{folder}/{name}", read, exists, flag)
+        return _config(f"{folder}/{name}", flag)
 
     name, settings, model = f"{flag}={folder}", optional(TOKENIZER_CONFIG_FILE), optional(_MODEL)
     _refuse_programs(name, settings)
@@ -212,10 +202,10 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
         )
     named = _class_of(settings, model)
     path, parsed, own = f"{folder}/{TOKENIZER_FILE}", None, []
-    if exists(path):
+    if io.exists(path):
         if model.get("model_type") == "modernbert":
             named = ""  # transformers 5 ignores its class.
-        data = read(path, flag)
+        data = io.read_bytes(path, flag)
         tokenizer = _object(data, path)
         _check_class(named, tokenizer, name)
         if named in _BERT_CLASSES and not tokenizer.get("normalizer"):
@@ -226,15 +216,15 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
             _check_rules(named, settings, tokenizer, name)
     else:
         path = f"{folder}/{VOCABULARY_FILE}"
-        if not exists(path):
-            _refuse_other_files(folder, flag, exists)
+        if not io.exists(path):
+            _refuse_other_files(folder, flag)
             raise InputError(
                 f"{name}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one next to the "
                 "weights"
             )
         # BertTokenizer of transformers has other words of most characters than the original.
         is_original = not model and settings.keys() <= {LONGEST_WORD_SETTING}
-        lines = read(path, flag)
+        lines = io.read_bytes(path, flag)
         parsed = _parse_vocabulary(lines, f"{flag}={path}", settings, is_original, name)
         if is_original:
             return parsed, not _has_capitals(parsed)
@@ -451,10 +441,10 @@ def _add_tokens(
     tokenizer["added_tokens"] = sorted(entries.values(), key=lambda token: token["id"])
 
 
-def _refuse_other_files(folder: str, flag: str, exists: Exists) -> None:
+def _refuse_other_files(folder: str, flag: str) -> None:
     """Raises InputError if the folder has a tokenizer in another form than a tokenizer.json."""
     for name in _FOREIGN_FILES:
-        if exists(f"{folder}/{name}"):
+        if io.exists(f"{folder}/{name}"):
             raise InputError(
                 f"{flag}={folder}: its tokenizer is {name} and not a {TOKENIZER_FILE}; "
                 f"{_save_again(f'{flag}={folder}')}"
@@ -527,13 +517,13 @@ def _is_longest_word(value: Any) -> bool:
     return type(value) is int and 1 <= value <= MOST_LONGEST_WORD
 
 
-def _config(path: str, read: Read, exists: Exists, flag: str) -> dict[str, Any]:
-    return _object(read(path, flag), path) if exists(path) else {}
+def _config(path: str, flag: str) -> dict[str, Any]:
+    return _object(io.read_bytes(path, flag), path) if io.exists(path) else {}
 
 
 def _object(data: bytes, path: str) -> dict[str, Any]:
     try:
-        return parse_object(data)
+        return io.parse_object(data)
     except ValueError as error:
         raise InputError(f"{path}: not a JSON object ({error}); copy it again") from error
 

@@ -187,7 +187,7 @@ def _loose_files(pattern: str, given: Vocabulary | None) -> FoundFolder:
     if given is None:
         folder = os.path.dirname(next(iter(files)))
         if any(io.exists(os.path.join(folder, name)) for name in _VOCABULARIES):
-            given = _read_beside(folder)
+            given = read_beside(folder, "")
     found = _records_folder(pattern, files, vocabulary=given)
     if found.features is None and not any(_IN_NAME in name for name in files):
         raise InputError(f"{pattern}: holds no TFRecords; name a records folder, or its files")
@@ -219,7 +219,7 @@ def _folder(
         )
     vocabulary = given
     if vocabulary is None and vocabularies:
-        vocabulary = _read_beside(vocabularies[0])
+        vocabulary = read_beside(vocabularies[0], "")
     if info and vocabulary and vocabulary.sha256 != info.vocabulary["sha256"]:
         faults.append(
             f"{vocabulary.name} is not the {vocabulary.WHAT} that the records were made with"
@@ -294,9 +294,5 @@ def _records_folder(
 
 def _read_given(vocab_file: str | None, tokenizer: str | None) -> Vocabulary:
     if tokenizer:
-        return read_given(vocab_file, tokenizer, None, read_bytes, io.exists)[0]
+        return read_given(vocab_file, tokenizer, None)[0]
     return Vocabulary.parse(read_bytes(vocab_file, "--vocab_file"), vocab_file)
-
-
-def _read_beside(folder: str) -> Vocabulary:
-    return read_beside(folder, "", read_bytes, io.exists)

@@ -152,7 +152,7 @@ def read_old(job: VocabularyJob) -> Vocabulary | None:
     if path.endswith(".txt"):
         vocabulary = Vocabulary.parse(read_bytes(path, flag), f"{flag}={path}")
     else:
-        vocabulary, _ = read_folder(path, flag, read_bytes, io.exists)
+        vocabulary, _ = read_folder(path, flag)
     if isinstance(vocabulary, TokenizerVocabulary):
         raise InputError(
             f"{flag}={path}: is another kind of tokenizer than WordPiece, which alone can be "

@@ -89,7 +89,7 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
     check_finished(folder, flag)
     info_path = f"{folder}/{INFO_FILE}"
     info = RecordsInfo.from_json(io.read_bytes(info_path).decode(errors="replace"), info_path)
-    vocabulary = read_beside(folder, "", io.read_bytes, io.exists)
+    vocabulary = read_beside(folder, "")
     if vocabulary.sha256 != info.vocabulary["sha256"]:
         raise InputError(
             f"{vocabulary.name}: not the {vocabulary.WHAT} of the records (its SHA-256 is "

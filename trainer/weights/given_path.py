@@ -2,10 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable
 
+from beambert import io
 from beambert.errors import InputError
-from beambert.io import is_local
 
 
 def check_config(model: str | None) -> None:
@@ -14,7 +13,7 @@ def check_config(model: str | None) -> None:
     Raises:
       InputError: the file does not exist.
     """
-    if model and model.endswith(".json") and is_local(model) and not os.path.exists(model):
+    if model and model.endswith(".json") and io.is_local(model) and not os.path.exists(model):
         raise InputError(f"--model={model}: no such file; check the path, or name a size")
 
 
@@ -30,27 +29,15 @@ def check_weights(path: str, flag: str) -> None:
     Raises:
       InputError: there is neither.
     """
-    if is_local(path):
-        refuse_missing(path, flag, os.path.isdir, os.path.exists)
+    if io.is_local(path):
+        refuse_missing(path, flag)
 
 
-def refuse_missing(
-    path: str, flag: str, is_folder: Callable[[str], bool], exists: Callable[[str], bool]
-) -> None:
-    """Does what `check_weights` does, on any storage.
-
-    Args:
-      path: path of the weights.
-      flag: name of the flag that gave the path, for error messages.
-      is_folder: returns whether there is a folder.
-      exists: returns whether there is a file.
-
-    Raises:
-      InputError: there is neither.
-    """
+def refuse_missing(path: str, flag: str) -> None:
+    """Does what `check_weights` does, on any storage."""
     path = path.rstrip("/")
-    if not is_folder(path) and not exists(f"{path}.index"):
-        if exists(path):
+    if not io.is_folder(path) and not io.exists(f"{path}.index"):
+        if io.exists(path):
             raise InputError(
                 f"{flag}={path}: is a file; name the folder of the model, or a TF1 checkpoint "
                 "without the ending .index"

@@ -25,6 +25,7 @@ from beambert.model_files import (
     TRAINING_FILE,
     WEIGHTS_FILE,
 )
+from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import (
@@ -45,7 +46,6 @@ from beambert.trainer.weights.adaptation import (
     tile_positions,
 )
 from beambert.trainer.weights.given_path import refuse_missing
-from beambert.trainer.weights.tokenizer_files import read_vocabulary
 from beambert.trainer.weights.weight_files import find_weight_files, read_config_file
 
 
@@ -148,7 +148,7 @@ def _folder_with(
       InputError: the folder is not that of a pre-training.
     """
     with tempfile.TemporaryDirectory(prefix="beambert-") as made:
-        vocabulary = model_folders.read_beside(path, "--model", io.read_bytes, io.exists)
+        vocabulary = model_folders.read_beside(path, "--model")
         for name in (CONFIG_FILE, *vocabulary.files(), TRAINING_FILE):
             io.copy(f"{path}/{name}", f"{made}/{name}")
         io.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
@@ -362,14 +362,14 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     """
     path = path.rstrip("/")
     folder = path
-    refuse_missing(path, flag, io.is_folder, io.exists)
+    refuse_missing(path, flag)
     if not io.is_folder(path):
         folder = path.rpartition("/")[0] or "."
     elif io.exists(f"{path}/{TRAINING_FILE}"):
         return _open_own(path, flag)
     config = read_config_file(folder, flag)
     files = find_weight_files(path, config, flag)
-    vocabulary, do_lower_case = read_vocabulary(folder, flag)
+    vocabulary, do_lower_case = read_folder(folder, flag)
     if len(vocabulary) > config.vocab_size:
         raise InputError(
             f"{flag}={path}: its vocabulary has {len(vocabulary)} tokens, but its configuration "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from beambert import io
 from beambert.errors import InputError
 from beambert.model_files import PRETRAINING
-from beambert.pipelines.tokenizers.folders import framed, read_folder, word_piece_file
+from beambert.pipelines.tokenizers.folders import framed, word_piece_file
 from beambert.pipelines.tokenizers.vocabulary import (
     LONGEST_WORD_SETTING,
     LONGEST_WORD_THERE,
@@ -21,11 +21,6 @@ from beambert.trainer.model_folders import ModelFolder
 
 if TYPE_CHECKING:
     from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
-
-
-def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
-    """Reads the tokenizer of a folder; see `folders.read_folder`."""
-    return read_folder(folder, flag, io.read_bytes, io.exists)
 
 
 def read_optional_json(path: str) -> dict[str, Any]:

@@ -24,16 +24,8 @@ from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece, joi
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, TokenizerVocabulary, Vocabulary
 
 
-def read(path: str, flag: str) -> bytes:
-    return pathlib.Path(path).read_bytes()
-
-
-def exists(path: str) -> bool:
-    return pathlib.Path(path).exists()
-
-
 def given(tokenizer, vocab_file=None, do_lower_case=None):
-    return read_given(vocab_file, str(tokenizer), do_lower_case, read, exists)
+    return read_given(vocab_file, str(tokenizer), do_lower_case)
 
 
 def test_special_tokens_of_each_kind(folders):
@@ -203,7 +195,7 @@ def test_flags_that_do_not_go_together(folders, tmp_path):
     with pytest.raises(InputError, match="--do_lower_case=True: cannot be given with --tokeni"):
         given(folder, do_lower_case=True)
     with pytest.raises(InputError, match="--vocab_file: missing"):
-        read_given(None, None, None, read, exists)
+        read_given(None, None, None)
     for path in (tmp_path / "absent", tmp_path):
         with pytest.raises(InputError, match=r"--tokenizer=.*: has no tokenizer\.json; name that"):
             given(path)
@@ -274,13 +266,6 @@ def test_a_compressed_vocabulary_and_blocklist():
 OTHERS = [kind for kind in KINDS if kind != BERT]
 
 
-def vocabulary_of(folder: pathlib.Path):
-    def read(path: str, flag: str) -> bytes:
-        return pathlib.Path(path).read_bytes()
-
-    return read_given(None, str(folder), None, read, lambda path: pathlib.Path(path).exists())
-
-
 def reference_of(folder: pathlib.Path, of_special: bool = True) -> Tokenizer:
     reference = Tokenizer.from_file(str(folder / "tokenizer.json"))
     reference.encode_special_tokens = of_special
@@ -293,7 +278,7 @@ def in_turn(ids: np.ndarray, lengths: np.ndarray) -> list[list[int]]:
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_ids_are_those_of_the_library(folders, golden_texts, kind):
-    vocabulary, lower = vocabulary_of(folders[kind])
+    vocabulary, lower = given(folders[kind])
     tokenizer, reference = make_tokenizer(vocabulary, lower), reference_of(folders[kind])
     found = in_turn(*tokenizer.tokenize_batch(golden_texts))
     special = vocabulary.special
@@ -306,7 +291,7 @@ def test_ids_are_those_of_the_library(folders, golden_texts, kind):
 
 
 def test_half_a_character_is_a_question_mark(folders):
-    tokenizer = make_tokenizer(*vocabulary_of(folders[ROBERTA]))
+    tokenizer = make_tokenizer(*given(folders[ROBERTA]))
     assert (
         in_turn(*tokenizer.tokenize_batch(["a\ud83d b", "a? b"]))
         == [in_turn(*tokenizer.tokenize_batch(["a? b"]))[0]] * 2
@@ -315,7 +300,7 @@ def test_half_a_character_is_a_question_mark(folders):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairs_are_framed_as_the_library_frames_them(folders, texts, kind):
-    vocabulary, lower = vocabulary_of(folders[kind])
+    vocabulary, lower = given(folders[kind])
     features = TextFeatures(vocabulary, lower, 128)
     firsts, seconds = texts[:20], texts[20:40]
     for columns in ((firsts,), (firsts, seconds)):
@@ -333,7 +318,7 @@ def test_pairs_are_framed_as_the_library_frames_them(folders, texts, kind):
 
 @pytest.mark.parametrize("kind", [ROBERTA, MODERNBERT])
 def test_long_pairs_are_cut_to_fit_with_all_separators(folders, texts, kind):
-    vocabulary, lower = vocabulary_of(folders[kind])
+    vocabulary, lower = given(folders[kind])
     features = TextFeatures(vocabulary, lower, 16)
     found = features([" ".join(texts[:5])], [" ".join(texts[5:9])])
     ids = found["input_ids"][0]
@@ -344,7 +329,7 @@ def test_long_pairs_are_cut_to_fit_with_all_separators(folders, texts, kind):
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_words_have_the_tokens_that_they_have_in_their_sentence(folders, texts, kind):
-    vocabulary, lower = vocabulary_of(folders[kind])
+    vocabulary, lower = given(folders[kind])
     features, first_pieces = TextFeatures(vocabulary, lower, 128).of_words(texts[:9])
     for row, text in enumerate(texts[:9]):
         expected = reference_of(folders[kind]).encode(text)
@@ -360,10 +345,10 @@ def test_words_have_the_tokens_that_they_have_in_their_sentence(folders, texts, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_windows_of_questions(folders, kind):
     """A window is the library's pair; the answer's tokens have the answer's characters."""
-    vocabulary, lower = vocabulary_of(folders[kind])
+    vocabulary, lower = given(folders[kind])
     context = "The river began in the north. It ended in the old city, where music was played."
     answer = "the old city"
-    given = Question(
+    asked = Question(
         "1",
         "Where did the river end?",
         context,
@@ -371,8 +356,8 @@ def test_windows_of_questions(folders, kind):
         False,
     )
     tokenizer = make_offset_tokenizer(vocabulary, lower)
-    windows = make_windows([given], tokenizer, 256, 64, 64)
-    expected = reference_of(folders[kind]).encode(given.question, context)
+    windows = make_windows([asked], tokenizer, 256, 64, 64)
+    expected = reference_of(folders[kind]).encode(asked.question, context)
     assert windows.input_ids.tolist() == expected.ids
     assert windows.segment_ids.tolist() == expected.type_ids
     start, end = windows.start_positions, windows.end_positions
@@ -384,7 +369,7 @@ def test_windows_of_questions(folders, kind):
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_masks_in_a_text_are_the_library_s(folders, kind):
-    vocabulary, lower = vocabulary_of(folders[kind])
+    vocabulary, lower = given(folders[kind])
     tokenizer = make_tokenizer(vocabulary, lower)
     mask = vocabulary.tokens[vocabulary.special.mask]
     text = f"The river ended in {mask} city{mask}."

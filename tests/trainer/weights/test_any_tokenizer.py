@@ -11,17 +11,15 @@ from hypothesis import strategies as some
 from support.nasty_text import NASTY
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from beambert import io
 from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES, read_config
 from beambert.model_files import PRETRAINING
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
-from beambert.pipelines.tokenizers.folders import read_beside, read_given
+from beambert.pipelines.tokenizers.folders import read_beside, read_folder, read_given
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.weights.tokenizer_files import (
     exported_files,
-    read_vocabulary,
     transformers_tokenizer,
 )
 
@@ -128,9 +126,9 @@ def test_ids_are_those_of_the_library(made, texts):
         folder = pathlib.Path(name)
         (folder / "tokenizer.json").write_text(data)
         (folder / "tokenizer_config.json").write_text(json.dumps(CONFIG))
-        vocabulary, do_lower_case = read_vocabulary(name, "--init")
+        vocabulary, do_lower_case = read_folder(name, "--init")
         assert ids_of(make_tokenizer(vocabulary, do_lower_case), texts) == expected
-        of_file = read_given(None, f"{name}/tokenizer.json", None, io.read_bytes, io.exists)
+        of_file = read_given(None, f"{name}/tokenizer.json", None)
         assert of_file[0].files() == vocabulary.files() and of_file[1] == do_lower_case
         special = [f"{text}[SEP]{text} [MASK]" for text in texts]
         theirs = [made.encode(text, add_special_tokens=False).ids for text in special]
@@ -138,7 +136,7 @@ def test_ids_are_those_of_the_library(made, texts):
         (folder / "own").mkdir()
         for file, content in vocabulary.files().items():
             (folder / "own" / file).write_bytes(content)
-        own = read_beside(f"{name}/own", "", io.read_bytes, io.exists)
+        own = read_beside(f"{name}/own", "")
         assert ids_of(make_tokenizer(own, do_lower_case), texts) == expected
         training = {"kind": PRETRAINING, "max_seq_length": 24, "do_lower_case": do_lower_case}
         config = BertConfig(vocab_size=len(vocabulary))

@@ -8,14 +8,13 @@ import pytest
 from support.nasty_text import NASTY
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-from beambert import io
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES
 from beambert.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
-from beambert.pipelines.tokenizers.folders import read_beside, word_piece_file
+from beambert.pipelines.tokenizers.folders import read_beside, read_folder, word_piece_file
 from beambert.pipelines.tokenizers.vocabulary import (
     SPECIAL_TOKENS,
     TokenizerVocabulary,
@@ -25,7 +24,6 @@ from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.weights.initial import open_initial
 from beambert.trainer.weights.tokenizer_files import (
     exported_files,
-    read_vocabulary,
     transformers_tokenizer,
 )
 
@@ -74,7 +72,7 @@ def write(tmp_path):
     ],
 )
 def test_whether_text_is_lower_cased(write, normalizer, config, expected):
-    vocabulary, do_lower_case = read_vocabulary(write(normalizer, config), "--init")
+    vocabulary, do_lower_case = read_folder(write(normalizer, config), "--init")
     assert type(vocabulary) is Vocabulary and do_lower_case is expected
     assert vocabulary.tokens == (*SPECIAL_TOKENS, *WORDS)
 
@@ -82,7 +80,7 @@ def test_whether_text_is_lower_cased(write, normalizer, config, expected):
 @pytest.mark.parametrize("config", [None, {"do_lower_case": False, "strip_accents": False}])
 def test_a_vocab_txt_alone(write, config):
     """A vocabulary with capitals is one of text with capitals, where nothing says."""
-    vocabulary, do_lower_case = read_vocabulary(write(config=config, vocab_txt=True), "--init")
+    vocabulary, do_lower_case = read_folder(write(config=config, vocab_txt=True), "--init")
     assert vocabulary.tokens == (*SPECIAL_TOKENS, *WORDS) and not do_lower_case
 
 
@@ -103,7 +101,7 @@ NEW_TOKEN = {"id": 8, "content": "covid", "special": False, "single_word": False
     ],
 )
 def test_rules_that_bert_has_not_are_those_of_the_file(write, changes, text, tokens):
-    vocabulary, do_lower_case = read_vocabulary(write(**changes), "--init")
+    vocabulary, do_lower_case = read_folder(write(**changes), "--init")
     assert type(vocabulary) is TokenizerVocabulary
     ids, _ = make_tokenizer(vocabulary, do_lower_case).tokenize_batch([text])
     assert [vocabulary.tokens[number] for number in ids] == tokens
@@ -147,7 +145,7 @@ def test_what_cannot_be_read_as_transformers_does_is_refused(write, normalizer, 
     model = {"vocab": TWICE} if normalizer is STRIP else {}
     folder = write(normalizer, config, vocab_txt=normalizer is None, **model)
     with pytest.raises(InputError, match=f"--init=.*{message}"):
-        read_vocabulary(folder, "--init")
+        read_folder(folder, "--init")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +157,7 @@ def test_what_cannot_be_read_as_transformers_does_is_refused(write, normalizer, 
     ],
 )
 def test_a_vocab_txt_has_the_rules_of_its_settings(write, config, text, tokens):
-    vocabulary, do_lower_case = read_vocabulary(write(config=config, vocab_txt=True), "--init")
+    vocabulary, do_lower_case = read_folder(write(config=config, vocab_txt=True), "--init")
     ids, _ = make_tokenizer(vocabulary, do_lower_case).tokenize_batch([text])
     assert [vocabulary.tokens[number] for number in ids] == tokens
 
@@ -167,7 +165,7 @@ def test_a_vocab_txt_has_the_rules_of_its_settings(write, config, text, tokens):
 def test_special_tokens_are_those_that_the_settings_name(write):
     """transformers reads a special token in text also if tokenizer.json does not list it."""
     folder = write({"lowercase": True}, {"additional_special_tokens": ["the"]}, added=[])
-    vocabulary, _ = read_vocabulary(folder, "--init")
+    vocabulary, _ = read_folder(folder, "--init")
     ids, _ = transformers_tokenizer(vocabulary, True).tokenize_batch(["sthes[MASK]"])
     assert ids.tolist() == [1, 5, 1, 4]
     assert set(np.flatnonzero(vocabulary.is_reserved)) == {*range(6)}
@@ -176,10 +174,10 @@ def test_special_tokens_are_those_that_the_settings_name(write):
 def test_tokens_that_were_added_to_a_vocab_txt_are_not_lost(write, tmp_path):
     folder = write(vocab_txt=True, config={"do_lower_case": False})
     (tmp_path / "added_tokens.json").write_text('{"[MASK]": 4}')
-    assert len(read_vocabulary(folder, "--init")[0]) == 8
+    assert len(read_folder(folder, "--init")[0]) == 8
     (tmp_path / "added_tokens.json").write_text('{"covid": 8}')
     with pytest.raises(InputError, match=r"--init=.*: 'covid' was added .* vocab\.txt lacks it"):
-        read_vocabulary(folder, "--init")
+        read_folder(folder, "--init")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +193,7 @@ def test_a_token_with_two_ids_is_refused(write, tmp_path, content, decoder):
     folder = write({"lowercase": True}, config, added=[NEW_TOKEN])
     (tmp_path / "added_tokens.json").write_text(json.dumps(content or {}))
     with pytest.raises(InputError, match=r"--init=.* has id \d in tokenizer\.json"):
-        read_vocabulary(folder, "--init")
+        read_folder(folder, "--init")
 
 
 @pytest.mark.parametrize(("before", "behind"), [("", "mat \n"), ("\ufeff", "")])
@@ -205,7 +203,7 @@ def test_spaces_around_tokens_are_refused(write, tmp_path, before, behind):
     path = tmp_path / "vocab.txt"
     path.write_text(before + path.read_text() + behind)
     with pytest.raises(InputError, match=r"--init=.*spaces"):
-        read_vocabulary(folder, "--init")
+        read_folder(folder, "--init")
 
 
 SPECIAL = [{"id": i, "content": token, "special": True} for i, token in enumerate(SPECIAL_TOKENS)]
@@ -245,7 +243,7 @@ def test_what_the_versions_of_transformers_read_differently_is_refused(
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
     with pytest.raises(InputError, match=f"--init=.*{message}"):
-        read_vocabulary(folder, "--init")
+        read_folder(folder, "--init")
 
 
 def test_the_mask_of_some_classes_takes_the_space_before_it(tmp_path):
@@ -255,20 +253,20 @@ def test_the_mask_of_some_classes_takes_the_space_before_it(tmp_path):
     tokenizer.add_special_tokens([*pieces[:4], AddedToken("[MASK]", lstrip=True)])
     (tmp_path / "tokenizer.json").write_text(tokenizer.to_str())
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "AlbertTokenizer"}')
-    vocabulary, do_lower_case = read_vocabulary(str(tmp_path), "--init")
+    vocabulary, do_lower_case = read_folder(str(tmp_path), "--init")
     ids, _ = transformers_tokenizer(vocabulary, do_lower_case).tokenize_batch(["a [MASK]"])
     assert ids.tolist() == [5, 6, 4]
     text = tokenizer.to_str().replace('"lstrip":true', '"lstrip":false')
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(InputError, match="has lstrip False"):
-        read_vocabulary(str(tmp_path), "--init")
+        read_folder(str(tmp_path), "--init")
 
 
 def test_a_tokenizer_that_frames_no_text_frames_none(write, tmp_path):
     folder = write({"lowercase": True})
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": None}))
-    assert not read_vocabulary(folder, "--init")[0].has_frame
+    assert not read_folder(folder, "--init")[0].has_frame
 
 
 def test_the_padding_of_a_tokenizer_json_names_a_token(write, tmp_path):
@@ -279,7 +277,7 @@ def test_the_padding_of_a_tokenizer_json_names_a_token(write, tmp_path):
     tokenizer.enable_padding(pad_token="<pad>")
     tokenizer.save(str(path))
     with pytest.raises(InputError, match="'<pad>' was added"):
-        read_vocabulary(folder, "--init")
+        read_folder(folder, "--init")
 
 
 @pytest.mark.parametrize(
@@ -294,7 +292,7 @@ def test_the_padding_of_a_tokenizer_json_names_a_token(write, tmp_path):
 def test_damaged_tokenizers_are_refused(write, model):
     refusal = r"tokenizer\.json: (has no WordPiece vocabulary|cannot be read as a tokenizer)"
     with pytest.raises(InputError, match=refusal):
-        read_vocabulary(write({"lowercase": True}, **model), "--init")
+        read_folder(write({"lowercase": True}, **model), "--init")
 
 
 @pytest.mark.parametrize(("kind", "most"), [(PRETRAINING, 64), (RERANK, 24)])
@@ -349,7 +347,7 @@ def test_word_pieces_have_a_tokenizer_json(vocabulary):
 )
 def test_the_longest_word_is_that_of_the_files(write, tmp_path, files, longest):
     normalizer = None if "vocab_txt" in files else {"lowercase": False}
-    found = read_vocabulary(write(normalizer, **files), "--init")
+    found = read_folder(write(normalizer, **files), "--init")
     texts = ["the" + "s" * (longest - 3), "the" + "s" * (longest - 2)]
 
     def lengths(vocabulary, do_lower_case) -> list[int]:
@@ -359,31 +357,31 @@ def test_the_longest_word_is_that_of_the_files(write, tmp_path, files, longest):
     for name, data in found[0].files().items():
         (tmp_path / "own").mkdir(exist_ok=True)
         (tmp_path / "own" / name).write_bytes(data)
-    own = read_beside(str(tmp_path / "own"), "", io.read_bytes, io.exists)
+    own = read_beside(str(tmp_path / "own"), "")
     assert lengths(own, found[1]) == [longest - 2, 1]
     (tmp_path / "export").mkdir()
     export(*found, tmp_path / "export")
-    assert lengths(*read_vocabulary(str(tmp_path / "export"), "--init")) == [longest - 2, 1]
+    assert lengths(*read_folder(str(tmp_path / "export"), "--init")) == [longest - 2, 1]
 
 
 def test_a_token_that_is_there_twice_has_its_last_id(tmp_path):
     """As in the original; the ids of the other tokens stay."""
     tokens = [*SPECIAL_TOKENS, "the", "a", "the", ""]
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
-    vocabulary, do_lower_case = read_vocabulary(str(tmp_path), "--init")
+    vocabulary, do_lower_case = read_folder(str(tmp_path), "--init")
     ids, _ = make_tokenizer(vocabulary, do_lower_case).tokenize_batch(["the a the"])
     assert ids.tolist() == [7, 6, 7] and len(vocabulary) == len(tokens)
     # transformers writes a gap in the place of the first.
     content = json.loads(word_piece_file(vocabulary.tokens, True))
     content["model"]["vocab"] = {token: number for number, token in enumerate(tokens)}
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    assert read_vocabulary(str(tmp_path), "--init")[0].tokens == vocabulary.tokens
+    assert read_folder(str(tmp_path), "--init")[0].tokens == vocabulary.tokens
 
 
 def test_markers_that_were_added_are_read_in_text(write):
     marker = NEW_TOKEN | {"content": "[E1]", "special": True}
     folder = write(normalizer={"lowercase": True}, added=[marker])
-    vocabulary, do_lower_case = read_vocabulary(folder, "--init")
+    vocabulary, do_lower_case = read_folder(folder, "--init")
     ids, _ = make_tokenizer(vocabulary, do_lower_case).tokenize_batch(["the [E1] the [SEP]"])
     assert ids.tolist() == [5, 8, 5, *[vocabulary.special.unknown] * 3]
 
