@@ -181,16 +181,8 @@ def main() -> int:
         status = run(sys.argv[1:])
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # as in `beambert --help | head`
-        if not _reader_is_gone():
-            raise
-        status = _READER_GONE
-        return _READER_GONE
     except _OF_MACHINE as error:
-        if (fault := _fault_of_machine(error)) is None:
-            raise
-        print(f"beambert: {fault}", file=sys.stderr)
-        status = 2
+        status = _status_of(error, "beambert")
         return status
     except SystemExit as end:
         status = end.code
@@ -255,15 +247,8 @@ def run_main(
     except InputError as error:
         print(f"beambert {command}: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        if not _reader_is_gone():
-            raise
-        return _READER_GONE
     except _OF_MACHINE as error:
-        if (fault := _fault_of_machine(error)) is None:
-            raise
-        print(f"beambert {command}: {fault}", file=sys.stderr)
-        return 2
+        return _status_of(error, f"beambert {command}")
     except KeyboardInterrupt:
         print(interruption(command, resumes), file=sys.stderr)
         return 130
@@ -271,6 +256,20 @@ def run_main(
         print(interruption(command, resumes), file=sys.stderr)
         return end.code
     return 0
+
+
+def _status_of(error: Exception, name: str) -> int:
+    """Returns the exit status of a command that a limit of the machine has ended.
+
+    It prints the message about that, with a name before it. If nobody reads the output any more, as
+    in `beambert … | head`, there is none. Any other error is raised again.
+    """
+    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+        return _READER_GONE
+    if (fault := _fault_of_machine(error)) is None:
+        raise error
+    print(f"{name}: {fault}", file=sys.stderr)
+    return 2
 
 
 def _fault_of_machine(error: Exception) -> str | None:
