@@ -88,6 +88,14 @@ def vocabulary() -> Vocabulary:
 
 
 @pytest.fixture(scope="session")
+def vocab_file(tmp_path_factory, vocabulary) -> pathlib.Path:
+    """The file of the vocabulary, which is only read."""
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    path.write_bytes(vocabulary.serialize())
+    return path
+
+
+@pytest.fixture(scope="session")
 def untrained(tmp_path_factory, vocabulary):
     """The function from a kind of `untrained_models` to such a folder, which is only read."""
     from support import untrained_models

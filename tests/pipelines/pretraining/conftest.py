@@ -18,13 +18,6 @@ def corpus():
 
 
 @pytest.fixture(scope="module")
-def vocab_file(tmp_path_factory, vocabulary):
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_bytes(vocabulary.serialize())
-    return path
-
-
-@pytest.fixture(scope="module")
 def corpus_file(tmp_path_factory, corpus):
     path = tmp_path_factory.mktemp("corpus") / "wiki_00"
     path.write_text(wikiextractor(corpus))

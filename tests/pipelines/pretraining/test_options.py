@@ -36,10 +36,8 @@ def write_lines(path, corpus):
 
 
 @pytest.fixture
-def run(tmp_path, capsys, vocabulary):
+def run(tmp_path, capsys, vocab_file):
     """Runs the command on an input into a folder of that name; returns (folder, output)."""
-    vocab_file = tmp_path / "vocab.txt"
-    vocab_file.write_bytes(vocabulary.serialize())
 
     def run(name, source, *flags, status=0):
         output = tmp_path / name

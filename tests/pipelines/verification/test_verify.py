@@ -29,13 +29,6 @@ def only(result) -> dict:
 
 
 @pytest.fixture(scope="module")
-def vocab_file(tmp_path_factory, vocabulary):
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_bytes(vocabulary.serialize())
-    return path
-
-
-@pytest.fixture(scope="module")
 def finished(tmp_path_factory, vocab_file):
     """A finished folder with a held-out part."""
     folder = tmp_path_factory.mktemp("data")
