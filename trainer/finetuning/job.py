@@ -263,13 +263,7 @@ def _start(job: FinetuningJob) -> _Start:
                 f"--init=random: random weights also need {flag}, {advice[flag]}; add it, or give "
                 "the folder of an encoder to --init"
             )
-    vocabulary, do_lower_case = read_given(
-        job.vocab_file,
-        job.tokenizer,
-        job.do_lower_case,
-        io.read_bytes,
-        io.exists,
-    )
+    vocabulary, do_lower_case = read_given(job.vocab_file, job.tokenizer, job.do_lower_case)
     config = model_config(job.model, vocabulary)
     return _Start(config, vocabulary, do_lower_case, _length(job, None, config), None)
 
