@@ -1,3 +1,5 @@
+"""The demonstration: its text and task, and their order."""
+
 import json
 import random
 import re
@@ -5,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from beambert.demo import corpus, prose
+from beambert.demo import corpus, prose, run
 from beambert.errors import InputError
 from beambert.folders import folders_held
+from beambert.training import WORDS
 
 NOUNS = [
     *("tensor", "matrix", "river", "sentence", "kernel", "widget", "parser", "schedule"),
@@ -189,3 +192,16 @@ def test_too_little_text_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="too few installed modules"):
         corpus.main([f"--output={tmp_path / 'out'}"])
     assert not (tmp_path / "out" / "corpus").exists()
+
+
+def test_the_text_is_made_before_the_training(tmp_path, monkeypatch, capsys):
+    made = []
+    monkeypatch.setattr(run.corpus, "make_corpus", made.append)
+    monkeypatch.setattr(run, "train", made.append)
+    run.main([f"--output={tmp_path}", "--budget=5min"])
+    assert made[0] == tmp_path
+    job = made[1]
+    assert job.input == (f"{tmp_path}/corpus/*.jsonl",) and job.task_data == f"{tmp_path}/task"
+    assert job.task == "tagging"
+    assert (job.goal, job.budget) == (WORDS, 300)
+    assert f"beambert train '{tmp_path}/corpus/*.jsonl'" in capsys.readouterr().out
