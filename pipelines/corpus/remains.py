@@ -81,14 +81,13 @@ _TABLE_LINE = re.compile(
 _HEADING_LINE = re.compile(r"(?:\n|\A)(?:=(?:.*=)?[ \t]*|Section::::.*)(?=\n|\Z)")
 _LIST_ITEM = re.compile(r"(?:\n|\A)BULLET::::.*(?=\n|\Z)")
 # Where the text of a template is missing: before a mark, and all of a title.
-_HOLES = tuple(
-    map(
-        re.compile,
-        (r"\.(?<=\w[ \xa0].)(?=\s|\Z)", r",(?<=\w[ \xa0].)(?=\s|\Z)", r'""(?<!""")(?!["\w])'),
-    )
-)
+_HOLES = {
+    ".": re.compile(r"\.(?<=\w[ \xa0].)(?=\s|\Z)"),
+    ",": re.compile(r",(?<=\w[ \xa0].)(?=\s|\Z)"),
+    '""': re.compile(r'""(?<!""")(?!["\w])'),
+}
 # Where that of a template is missing with which a paragraph began: " is a river", ", the village".
-_WITHOUT_BEGINNING = re.compile(r"\n(?<=[.!?…:”\")]\n)(\s*)(?=[,;a-zß-öø-ÿά-ώа-џ])")
+_WITHOUT_BEGINNING = re.compile(r"\n(?<=[.!?…:”\")]\n)\s*(?=[,;a-zß-öø-ÿά-ώа-џ])")
 # WikiText's way to write signs between the digits and letters of one word.
 _JOINED = re.compile(r" @([-,.])@ ")
 
@@ -180,13 +179,13 @@ def clean_extracted(text: str) -> tuple[str, Counter[str]]:
     """
     text, counts = clean_wikiextractor(text)
     with_holes, holes = text, 0
-    for pattern in _HOLES:
-        with_holes, count = pattern.subn(rf"{HOLE}\g<0>", with_holes)
+    for mark, pattern in _HOLES.items():
+        with_holes, count = pattern.subn(HOLE + mark, with_holes)
         holes += count
     # In text that a tokenizer wrote, all marks stand apart from words.
     if holes and 2 * holes <= 1 + sum(map(text.count, (". ", ", ", ".\n"))):
         text = with_holes
-    with_holes = _WITHOUT_BEGINNING.sub(rf"\n\1{HOLE}", f".\n{text}")[2:]
+    with_holes = _WITHOUT_BEGINNING.sub(lambda it: it[0] + HOLE, f".\n{text}")[2:]
     if with_holes != text and text != text.lower():
         text = with_holes
     text = drop_holes(text, DEFAULT_LANGUAGE, counts)
