@@ -198,8 +198,8 @@ def clean(document: Document, layout: str = AUTO) -> Document:
     """
     if document.is_split or not document.text:
         return document
-    text, counts = clean_text(document.text, layout)
-    cleaned = Counter(document.cleaned) + counts if document.cleaned else counts
+    text, cleaned = clean_text(document.text, layout)
+    cleaned.update(document.cleaned)
     removed = len(document.text) - len(text)
     is_split = layout == SENTENCES
     return Document(text, is_split, document.encoding, cleaned, document.language, removed)

@@ -49,7 +49,7 @@ _LESS = re.compile(r"<(?![A-Za-z/!])")
 # Apostrophes that open or close a quotation.
 _APOSTROPHES = re.compile(r"'(?:'+|(?<=[ \n]')|(?= ))")
 # The first of two marks behind which the splitter takes "I" for a number.
-_BEFORE_I = (re.compile(r"!(?=! I )"), re.compile(r"\?(?=\? I )"))
+_BEFORE_I = {"!": re.compile(r"!(?=! I )"), "?": re.compile(r"\?(?=\? I )")}
 
 # Rules for languages.
 # Marks that end a sentence of Chinese and Japanese, and what may close a quotation behind them.
@@ -359,9 +359,14 @@ def _sentences(text: str, language: str) -> list[str]:
         is_line = text[begin - 1] == "\n"
         if not begin or (piece.isspace() and not is_line):
             continue  # It belongs to what is before.
-        if not is_line and (begin := _with_opening(text, start, begin)) == start:
-            continue
-        if is_line or _is_plain_end(text, start, begin, language):
+        is_plain = is_line or _is_plain_end(text, start, begin, language)
+        if not is_plain:
+            opened = _with_opening(text, start, begin)
+            if opened == start:
+                continue
+            is_plain = opened < begin and _is_plain_end(text, start, opened, language)
+            begin = opened
+        if is_plain:
             sentences.append(text[start:begin])
             start = begin
             continue
@@ -551,15 +556,17 @@ def with_stand_ins(text: str, language: str) -> str:
         text = pattern.sub(character, text)
     # A function takes no time where nothing is found, unlike a string with a group.
     text = _NOTE_NUMBER.sub(lambda found: f"{found[1]}.", text)
-    text = _KEPT_BRACKETS.sub(lambda found: f"\x0e{found[1]}\x0f", _ITEM_BRACKET.sub("_", text))
+    if "(" in text:
+        text = _ITEM_BRACKET.sub("_", text)
+        text = _KEPT_BRACKETS.sub(lambda found: f"\x0e{found[1]}\x0f", text)
     text = f"\n{text}"
     for mark in _ASCII_QUOTATION if text.isascii() else _QUOTATION:
         text = text.replace(mark, " ")
     if "'" in text:
         text = _APOSTROPHES.sub(lambda found: " " * len(found[0]), text)
-    for mark in _BEFORE_I:
-        text = mark.sub(",", text)
-    text = _LESS.sub("=", text)
+    for mark, pattern in _BEFORE_I.items():
+        text = pattern.sub(",", text) if mark in text else text
+    text = _LESS.sub("=", text) if "<" in text else text
     return text.replace("\x0e", "(").replace("\x0f", ")")[1:]
 
 
