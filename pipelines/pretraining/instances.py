@@ -260,9 +260,11 @@ def count_sources(documents: CompactDocuments, sources: int) -> list[tuple[int, 
 
 def from_another_source(documents: CompactDocuments, pairs: np.ndarray) -> int:
     """Returns the number of random next pairs whose B comes from another source than A."""
+    if not len(pairs) or (documents.sources == documents.sources[0]).all():
+        return 0
     owner = np.repeat(documents.sources, documents.document_sentences)
     sources = np.repeat(owner, documents.sentence_lengths)
-    return int((sources[pairs[:, 0]] != sources[pairs[:, 2]]).sum()) if len(pairs) else 0
+    return int((sources[pairs[:, 0]] != sources[pairs[:, 2]]).sum())
 
 
 def pair_documents(
