@@ -321,6 +321,19 @@ def assemble(
     return input_ids, input_mask, segment_ids
 
 
+@compiled
+def find_fixed(input_ids: np.ndarray, is_fixed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns which tokens may not be chosen, bool [N, L], and the number of others, int64 [N]."""
+    fixed, free = np.empty(input_ids.shape, np.bool_), np.empty(len(input_ids), np.int64)
+    for row in range(len(input_ids)):
+        count = 0
+        for place in range(input_ids.shape[1]):
+            fixed[row, place] = is_fixed[input_ids[row, place]]
+            count += not fixed[row, place]
+        free[row] = count
+    return fixed, free
+
+
 # Number of buckets of keys, and of bits behind those that decide it.
 _BUCKETS, _BUCKET_SHIFT = 256, 24
 

@@ -130,13 +130,13 @@ def mask_rows(
 
     rows, length = input_ids.shape
     slots = min(max_predictions_per_seq, length)
-    fixed_NL = ids.is_fixed.take(input_ids)
+    fixed_NL, free_N = kernels.find_fixed(input_ids, ids.is_fixed)
     wanted_N = np.rint(input_mask.sum(axis=1, dtype=np.int32) * masked_lm_prob).astype(np.int64)
-    wanted_N = np.clip(wanted_N, 1, slots)
-    wanted_N = np.minimum(wanted_N, length - fixed_NL.sum(axis=1))
+    wanted_N = np.minimum(np.clip(wanted_N, 1, slots), free_N)
     # No two keys of a row are equal, so their order is the same on every processor.
     key_NL = random.integers(0, 1 << 32, (rows, length), np.uint32)
-    key_NL = (key_NL & ~position_bits(length)) | np.arange(length, dtype=np.uint32)
+    key_NL &= ~position_bits(length)
+    key_NL |= np.arange(length, dtype=np.uint32)
     span_NS = None
     if begins_word is None and (do_span_mask or do_whole_word_mask):
         begins_word = ~ids.is_continuation[input_ids]
