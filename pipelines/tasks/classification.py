@@ -25,7 +25,6 @@ from beambert.pipelines.tasks.task import (
     Outcomes,
     Record,
     Slices,
-    check_finite,
     column,
     text_of,
 )
@@ -187,6 +186,7 @@ class OneLabel(TableTask):
     """A task that asks for one of several labels."""
 
     OUTCOMES = ClassOutcomes
+    FINITE = "probabilities"
     WEIGHT = ("probability", "with a wrong answer that the model was surest of")
     WITHOUT_MODEL = "the commonest label of train"
 
@@ -233,10 +233,10 @@ class OneLabel(TableTask):
             "probabilities": outputs["probabilities"][i].tolist(),
         }
 
-    @staticmethod
-    def check_record(record: Record, model: Model) -> None:
+    @classmethod
+    def check_record(cls, record: Record, model: Model) -> None:
         """Refuses probabilities that are not finite, and a label that is not the likeliest."""
-        check_finite(record, "probabilities", model)
+        super().check_record(record, model)
         index, probabilities = record["prediction_index"][0], record["probabilities"]
         if index < 0 or probabilities[index] < max(probabilities):
             prediction = record["prediction"][0].decode(errors="replace")

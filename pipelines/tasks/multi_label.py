@@ -21,7 +21,6 @@ from beambert.pipelines.tasks.task import (
     ArrayOutcomes,
     Mistake,
     Record,
-    check_finite,
     text_of,
 )
 
@@ -134,6 +133,7 @@ class MultiLabel(LabelledTextTask):
     EXCLUSIVE = False
     TARGET_TYPE = np.float32
     OUTPUTS = ("labels", "probabilities")
+    FINITE = "probabilities"
     WEIGHT = ("wrong labels", "with the most wrong or missed labels")
     WITHOUT_MODEL = "the commonest labels of train"
 
@@ -211,11 +211,6 @@ class MultiLabel(LabelledTextTask):
             "prediction_flags": (probabilities > THRESHOLD).astype(int).tolist(),
             "probabilities": probabilities.tolist(),
         }
-
-    @staticmethod
-    def check_record(record: Record, model: Model) -> None:
-        """Refuses probabilities that are not finite."""
-        check_finite(record, "probabilities", model)
 
     @staticmethod
     def mistake(record: Record, example: TextExample) -> Mistake:

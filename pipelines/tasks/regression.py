@@ -25,7 +25,6 @@ from beambert.pipelines.tasks.task import (
     Outcomes,
     Record,
     Slices,
-    check_finite,
     column,
     text_of,
 )
@@ -76,6 +75,7 @@ def numbers_of(examples: Sequence[Any]) -> NDArray[np.float64]:
 class NumberKind(TableTask):
     """A task whose answer is a number."""
 
+    FINITE = "score"
     WEIGHT = ("difference", "whose prediction is furthest from the label")
 
     def baseline(
@@ -107,11 +107,6 @@ class NumberKind(TableTask):
     def recorded(model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int) -> Record:
         """Returns the number."""
         return {"score": [float(outputs["score"][i])]}
-
-    @staticmethod
-    def check_record(record: Record, model: Model) -> None:
-        """Refuses a score that is not finite."""
-        check_finite(record, "score", model)
 
     @staticmethod
     def mistake(record: Record, example: TextExample) -> Mistake:

@@ -303,6 +303,8 @@ class Task(abc.ABC):
     OUTPUTS: ClassVar[tuple[str, ...]]
     # How an evaluation scores the records of predictions.
     OUTCOMES: ClassVar[type[Outcomes]]
+    # Feature of a record whose numbers must be finite; "" for none.
+    FINITE: ClassVar[str] = ""
     # Name of the weight of a mistake, and a description of the mistakes that are shown.
     WEIGHT: ClassVar[tuple[str, str]]
     # Folder that Beam writes predictions to; another one if `completed` adds to them.
@@ -572,9 +574,11 @@ class Task(abc.ABC):
         """
         raise NotImplementedError
 
-    @staticmethod  # noqa: B027  (spans are checked when they are decoded)
-    def check_record(record: Record, model: Model) -> None:
+    @classmethod
+    def check_record(cls, record: Record, model: Model) -> None:
         """Raises InputError for an invalid answer; the message names the model."""
+        if cls.FINITE:
+            check_finite(record, cls.FINITE, model)
 
     @classmethod
     @abc.abstractmethod

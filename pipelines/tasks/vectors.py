@@ -28,7 +28,6 @@ from beambert.pipelines.tasks.task import (
     Record,
     Row,
     TaskFeatures,
-    check_finite,
     column,
     excerpt,
 )
@@ -248,6 +247,7 @@ class RetrievalTask(VectorTask):
 
     COLUMN_FLAGS = frozenset({"text_columns", "choice_columns"})
     OUTCOMES = RankingOutcomes
+    FINITE = "ndcg_at_10"  # Vectors that are not finite have no measures that are.
     WEIGHT = ("missed", "whose right text has the worst rank")
     FOLDER: ClassVar[str] = "vectors"
     # Features of a record that only the ranking needs.
@@ -296,11 +296,6 @@ class RetrievalTask(VectorTask):
     def truth_of(example: VectorExample, labels: Sequence[str]) -> dict[str, list[Any]]:
         """Returns the ids of the texts."""
         return {"text_ids": [text_id(text) for text in example.sequences]}
-
-    @staticmethod
-    def check_record(record: Record, model: Model) -> None:
-        """Refuses vectors that are not finite, whose measures are not either."""
-        check_finite(record, "ndcg_at_10", model)
 
     @staticmethod
     def mistake(record: Record, example: VectorExample) -> Mistake:
