@@ -62,12 +62,11 @@ class Material:
         if model:
             check_folder(model, f"--model={model}")
             self._open_model(model)
-        if vocab_file or tokenizer:
-            if tokenizer:
-                self.vocabulary, self.do_lower_case = read_given(None, tokenizer, None)
-            else:
-                data = io.read_bytes(vocab_file, "--vocab_file")
-                self._use(Vocabulary.parse(data, f"--vocab_file={vocab_file}"))
+        if tokenizer:
+            self.vocabulary, self.do_lower_case = read_given(None, tokenizer, None)
+        elif vocab_file:
+            data = io.read_bytes(vocab_file, "--vocab_file")
+            self._use(Vocabulary.parse(data, f"--vocab_file={vocab_file}"))
         elif not model:
             names = (VOCABULARY_FILE, TOKENIZER_FILE)
             if not records or not any(os.path.isfile(f"{records}/{name}") for name in names):

@@ -90,6 +90,12 @@ def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError(f"{folder}: no such folder, or an empty one; check the path")
     if fault := model_folders.fault_of(names):
         raise InputError(f"{folder}: {fault}")
+    settings = _settings(folder, names)
+    # The results of kept best weights are those of an earlier step.
+    return settings, _results(folder, names, keeps_best=bool(settings.get("loop.patience")))
+
+
+def _settings(folder: str, names: Sequence[str]) -> dict[str, Any]:
     training = read_object(f"{folder}/{TRAINING_FILE}")
     if MARKER_FILE in names:
         try:
@@ -107,16 +113,17 @@ def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
         with contextlib.suppress(InputError, KeyError):  # The records may be gone.
             parameters = read_object(f"{data}/{INFO_FILE}")["parameters"]
             settings |= flat_settings(parameters, f"records.{number}.")
+    return settings
 
-    curves = f"{folder}/{CURVES_FILE}"
-    rows = rows_of(io.read_bytes(curves)) if CURVES_FILE in names else []
-    newest = dict(next((row for row in reversed(rows) if row["split"] == "eval"), {}))
-    newest = {name: value for name, value in newest.items() if name not in ("split", "step")}
-    results = newest
+
+def _results(folder: str, names: Sequence[str], keeps_best: bool) -> dict[str, Any]:
+    rows = rows_of(io.read_bytes(f"{folder}/{CURVES_FILE}")) if CURVES_FILE in names else []
+    evaluations = [row for row in rows if row["split"] == "eval"]
+    newest = {name: value for row in evaluations[-1:] for name, value in row.items()}
+    results = newest = {n: value for n, value in newest.items() if n not in ("split", "step")}
     if RESULTS_FILE in names:
         results = read_object(f"{folder}/{RESULTS_FILE}")
-        # The results of kept best weights are those of an earlier step.
-        shared = () if settings.get("loop.patience") else newest.keys() & results.keys()
+        shared = () if keeps_best else newest.keys() & results.keys()
         if rounded({name: results[name] for name in shared}) != {n: newest[n] for n in shared}:
             raise InputError(
                 f"{folder}: {RESULTS_FILE} and the last evaluation in {CURVES_FILE} differ, so one "
@@ -125,7 +132,7 @@ def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
     trained = [row for row in rows if row["split"] == "train"]
     losses = [row["loss"] for row in trained if "loss" in row]
     speeds = [row["tokens_per_second"] for row in trained if "tokens_per_second" in row]
-    return settings, {name.replace("_", " "): value for name, value in results.items()} | {
+    return {name.replace("_", " "): value for name, value in results.items()} | {
         "loss in training": losses[-1] if losses else None,
         "updates": max((row["step"] for row in rows), default=0),
         "tokens a second": float(np.median(speeds)) if speeds else None,

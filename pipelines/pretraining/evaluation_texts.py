@@ -118,38 +118,41 @@ def texts_of(path: str, content: bytes) -> Iterator[str]:
       InputError: it is no text, or not what its ending says.
     """
     name = pathlib.PurePath(_COMPRESSED.sub("", path))
-    if name.suffix == ".parquet":
-        yield from _parquet_texts(path, content)
-        return
-    if problem := not_text(content):
-        raise InputError(f"--decontaminate: {path}: {problem}")
     try:
-        # The corpus's --encoding says nothing about these files.
-        text, _ = decode(content)
-    except WrongEncodingError as error:
-        problem, _, _ = str(error).partition("; ")
-        raise InputError(f"--decontaminate: {path}: {problem}; convert it to UTF-8") from error
-    try:
-        if name.suffix == ".json":
-            yield from _strings(json.loads(text))
+        if name.suffix == ".parquet":
+            yield from _parquet_texts(content)
+        elif name.suffix == ".json":
+            yield from _strings(json.loads(_text_of(path, content)))
         elif name.suffix == ".jsonl":
-            for _, line in tables.lines(text):
+            for _, line in tables.lines(_text_of(path, content)):
                 if line.strip():
                     yield from _strings(json.loads(line))
         elif name.suffix == ".csv":
-            for _, row in tables.comma_separated(name, text):
+            for _, row in tables.comma_separated(name, _text_of(path, content)):
                 yield from row
         elif name.suffix == ".tsv":
             # Quotes are literal, as in GLUE's files.
-            yield from (field for _, line in tables.lines(text) for field in line.split("\t"))
+            for _, line in tables.lines(_text_of(path, content)):
+                yield from line.split("\t")
         elif name.suffix in tagging.WORDS_ENDINGS:
-            yield from tagging.running_texts(name, text)
+            yield from tagging.running_texts(name, _text_of(path, content))
         else:
-            yield text
+            yield _text_of(path, content)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"--decontaminate: {path} cannot be read as its ending says ({error}); fix or rename it"
         ) from error
+
+
+def _text_of(path: str, content: bytes) -> str:
+    """Returns a file's content as text; the corpus's --encoding says nothing about these files."""
+    if problem := not_text(content):
+        raise InputError(f"--decontaminate: {path}: {problem}")
+    try:
+        return decode(content)[0]
+    except WrongEncodingError as error:
+        problem, _, _ = str(error).partition("; ")
+        raise InputError(f"--decontaminate: {path}: {problem}; convert it to UTF-8") from error
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -163,7 +166,7 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(one)
 
 
-def _parquet_texts(path: str, content: bytes) -> Iterator[str]:
+def _parquet_texts(content: bytes) -> Iterator[str]:
     import pyarrow
     import pyarrow.parquet
 
@@ -171,9 +174,7 @@ def _parquet_texts(path: str, content: bytes) -> Iterator[str]:
         for batch in pyarrow.parquet.ParquetFile(io.BytesIO(content)).iter_batches():
             yield from _strings([list(row.values()) for row in batch.to_pylist()])
     except (pyarrow.ArrowException, OSError) as error:  # the latter by a damaged page
-        raise InputError(
-            f"--decontaminate: {path} cannot be read as its ending says ({error}); fix or rename it"
-        ) from error
+        raise ValueError(str(error)) from error
 
 
 def _read(path: str) -> bytes:

@@ -2,9 +2,10 @@
 
 import collections
 import dataclasses
+import itertools
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -94,49 +95,46 @@ def sentences_of(
     path: pathlib.PurePath, text: str, labels: Sequence[str] | None
 ) -> Iterator[tuple[int, TaggedExample | BadRow]]:
     """Yields the number of the first line and the sentence, for each sentence of a file's text."""
-    first = 0
-    words: list[str] = []
-    tags: list[str] = []
-    bad: BadRow | None = None
     is_tree = _TREES.match(text) is not None
     columns, width = (_TREE_WORD_AND_UPOS, _TREE_COLUMNS) if is_tree else ((0, -1), 0)
-    fields_of = _separation(text)
-    numbered = [*tables.lines(text), (0, "")]
-    for number, line in numbered:
-        if is_tree and _NO_WORD.match(line):
-            continue
-        fields = fields_of(line)
-        if not any(field.strip() for field in fields):
-            if bad or words:
-                yield first, bad or TaggedExample(tuple(words), tuple(tags) if width > 1 else None)
-            words, tags, bad = [], [], None
-            continue
-        if line.startswith(_DOCUMENT_START):
-            continue
-        width = width or len(fields)
-        word, tag = (fields[column] if len(fields) == width else "" for column in columns)
-        # Spaces separate the words of a sentence; a tokenizer reads both as white space.
-        word, tag = _NO_BREAK.join(word.split()) or _NO_BREAK * bool(word), tag.strip()
-        if len(fields) != width:
-            remedy = "correct it, or put an empty line between sentences"
-            found = BadRow(path, number, f"needs {width} columns but has {len(fields)}", remedy)
-        elif not word:
-            found = BadRow(path, number, f"has no word in column {columns[0] + 1}", "correct it")
-        elif not tag:
-            found = BadRow(path, number, "has an empty tag", "fill it in")
-        elif width > 1 and labels is not None and tag not in labels:
-            found = tables.unknown_label(path, number, tag, labels)
-        else:
-            found = None
-        bad = bad or found
-        first = first if words else number
-        words.append(word)
-        tags.append(tag)
+    for block in _blocks(text):
+        first, words, tags, bad = 0, [], [], None
+        for number, line, fields in block:
+            if (is_tree and _NO_WORD.match(line)) or line.startswith(_DOCUMENT_START):
+                continue
+            width = width or len(fields)
+            word, tag = (fields[column] if len(fields) == width else "" for column in columns)
+            # Spaces separate the words of a sentence; a tokenizer reads both as white space.
+            word, tag = _NO_BREAK.join(word.split()) or _NO_BREAK * bool(word), tag.strip()
+            if len(fields) != width:
+                remedy = "correct it, or put an empty line between sentences"
+                found = BadRow(path, number, f"needs {width} columns but has {len(fields)}", remedy)
+            elif not word:
+                reason = f"has no word in column {columns[0] + 1}"
+                found = BadRow(path, number, reason, "correct it")
+            elif not tag:
+                found = BadRow(path, number, "has an empty tag", "fill it in")
+            elif width > 1 and labels is not None and tag not in labels:
+                found = tables.unknown_label(path, number, tag, labels)
+            else:
+                found = None
+            first, bad = first or number, bad or found
+            words.append(word)
+            tags.append(tag)
+        if words:
+            yield first, bad or TaggedExample(tuple(words), tuple(tags) if width > 1 else None)
 
 
-def _separation(text: str) -> Callable[[str], list[str]]:
-    """Returns what divides a line into columns: the tab in a file with tabs, else white space."""
-    return lambda line: line.split("\t") if "\t" in text else line.split()
+def _blocks(text: str) -> Iterator[list[tuple[int, str, list[str]]]]:
+    """Yields the lines between blank ones: number, line and columns.
+
+    In a text with tabs these separate the columns, else white space.
+    """
+    separator = "\t" if "\t" in text else None
+    numbered = ((number, line, line.split(separator)) for number, line in tables.lines(text))
+    for is_filled, block in itertools.groupby(numbered, lambda row: any(map(str.strip, row[2]))):
+        if is_filled:
+            yield list(block)
 
 
 def running_texts(path: pathlib.PurePath, text: str) -> Iterator[str]:
@@ -147,25 +145,23 @@ def running_texts(path: pathlib.PurePath, text: str) -> Iterator[str]:
     "in", "dem").
     """
     is_tree = path.suffix == ".conllu" or _TREES.match(text) is not None
-    fields_of, written, words, last = _separation(text), "", "", 0
-    for _, line in (*tables.lines(text), (0, "")):
-        fields = fields_of(line)
-        if not any(field.strip() for field in fields):
-            if written or words:
-                yield written or words.strip()
-            written, words, last = "", "", 0
-        elif not is_tree:
-            words += "" if line.startswith(_DOCUMENT_START) else f"{fields[0].strip()} "
-        elif line.startswith("#"):
-            if found := _SENTENCE_TEXT.match(line):
-                written = found[1].strip()
-        elif len(fields) > 1:
-            number, word = fields[0].strip(), fields[1].strip()
-            if as_one := _WRITTEN_AS_ONE.fullmatch(number):
-                last = int(as_one[1])
-            elif not number.isdecimal() or int(number) <= last:
-                continue  # It is not written, or was written with others.
-            words += word + ("" if "SpaceAfter=No" in fields[-1].split("|") else " ")
+    for block in _blocks(text):
+        written, words, last = "", "", 0
+        for _, line, fields in block:
+            if not is_tree:
+                words += "" if line.startswith(_DOCUMENT_START) else f"{fields[0].strip()} "
+            elif line.startswith("#"):
+                if found := _SENTENCE_TEXT.match(line):
+                    written = found[1].strip()
+            elif len(fields) > 1:
+                number, word = fields[0].strip(), fields[1].strip()
+                if as_one := _WRITTEN_AS_ONE.fullmatch(number):
+                    last = int(as_one[1])
+                elif not number.isdecimal() or int(number) <= last:
+                    continue  # It is not written, or was written with others.
+                words += word + ("" if "SpaceAfter=No" in fields[-1].split("|") else " ")
+        if written or words:
+            yield written or words.strip()
 
 
 @dataclasses.dataclass(frozen=True)
