@@ -356,7 +356,8 @@ def join_lines(text: str, counts: Counter[str], is_wrapped: bool = False) -> str
             is_word = previous[-1] in _HYPHENS and previous[-2:-1].isalnum() and start[0].isalpha()
             if not is_word or _JOINS_WORDS.match(start):
                 # No space is between characters of scripts without spaces.
-                is_unspaced = NO_SPACES.search(f"{previous[-1]}\n{start[0]}")
+                ends = f"{previous[-1]}\n{start[0]}"
+                is_unspaced = not ends.isascii() and NO_SPACES.search(ends)
                 parts.append("" if is_unspaced else " ")
             elif divides_words and start[0].islower():
                 counts["divided_word"] += 1
