@@ -194,14 +194,9 @@ def read_folder(folder: str, flag: str) -> tuple[Vocabulary, bool]:
         return _config(f"{folder}/{name}", flag)
 
     name, settings, model = f"{flag}={folder}", optional(TOKENIZER_CONFIG_FILE), optional(_MODEL)
-    _refuse_programs(name, settings)
-    if settings.get("split_special_tokens"):
-        raise InputError(
-            f"{name}: its tokenizer has split_special_tokens, which is not supported; set it to "
-            f"false in {TOKENIZER_CONFIG_FILE} if no text contains special tokens"
-        )
+    _refuse_settings(name, settings)
     named = _class_of(settings, model)
-    path, parsed, own = f"{folder}/{TOKENIZER_FILE}", None, []
+    path, pieces, own = f"{folder}/{TOKENIZER_FILE}", None, []
     if io.exists(path):
         if model.get("model_type") == "modernbert":
             named = ""  # transformers 5 ignores its class.
@@ -211,49 +206,32 @@ def read_folder(folder: str, flag: str) -> tuple[Vocabulary, bool]:
         if named in _BERT_CLASSES and not tokenizer.get("normalizer"):
             # transformers 4 cannot read it, and 5 takes the pieces alone.
             tokenizer["model"].pop(LONGEST_WORD_SETTING, None)
-            parsed, own = _vocabulary_of(tokenizer, path), tokenizer.get("added_tokens") or []
+            pieces, own = _vocabulary_of(tokenizer, path), tokenizer.get("added_tokens") or []
         else:
             _check_rules(named, settings, tokenizer, name)
     else:
         path = f"{folder}/{VOCABULARY_FILE}"
-        if not io.exists(path):
-            _refuse_other_files(folder, flag)
-            raise InputError(
-                f"{name}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one next to the "
-                "weights"
-            )
         # BertTokenizer of transformers has other words of most characters than the original.
         is_original = not model and settings.keys() <= {LONGEST_WORD_SETTING}
-        lines = io.read_bytes(path, flag)
-        parsed = _parse_vocabulary(lines, f"{flag}={path}", settings, is_original, name)
+        pieces = _read_word_pieces(folder, flag, settings, named, is_original)
         if is_original:
-            return parsed, not _has_capitals(parsed)
-        _check_word_pieces(lines, parsed, named, settings, name)
+            return pieces, not _has_capitals(pieces)
         named = named if named in _BERT_CLASSES else _BERT_CLASSES[0]
-    if parsed:
-        tokenizer = json.loads(word_piece_file(parsed.tokens, True, parsed.longest_word))
+    if pieces:
+        tokenizer = json.loads(word_piece_file(pieces.tokens, True, pieces.longest_word))
         tokenizer["normalizer"] |= _normalizer_of(settings, name)
         data = json.dumps(tokenizer).encode()
-    usual = dict(zip(_SPECIAL_NAMES, _SPECIAL_OF_CLASS.get(named, ()), strict=False))
-    if "pad_token" in (padding := tokenizer.get("padding") or {}):
-        usual.setdefault("pad_token", padding["pad_token"])
-    settings, added = _added_tokens(settings, usual, named, optional)
-    if parsed:
+    settings, added = _added_tokens(settings, tokenizer, named, optional)
+    if pieces:
         _check_special(settings, name)
     before = json.dumps(tokenizer)
     _add_tokens(tokenizer, [*added, *own], path, name)
-    if parsed and (lowers := _case_of_bert(tokenizer)) is not None:
-        return parsed, lowers
+    if pieces and (lowers := _case_of_bert(tokenizer)) is not None:
+        return pieces, lowers
     data = data if json.dumps(tokenizer) == before else json.dumps(tokenizer).encode()
-    vocabulary = _of_tokenizer(tokenizer, path, f"{flag}={path}", data, settings)
-    in_text = {token["content"] for token in tokenizer["added_tokens"]}
-    for role, token in vocabulary[0].tokens_by_role().items():
-        if token not in in_text:
-            raise InputError(
-                f"{name}: {token!r} is no special token of {TOKENIZER_FILE}, and transformers "
-                f"finds it in no text; write it as {ROLES[role][0][0]} into {TOKENIZER_CONFIG_FILE}"
-            )
-    return vocabulary
+    vocabulary, do_lower_case = _of_tokenizer(tokenizer, path, f"{flag}={path}", data, settings)
+    _check_in_text(vocabulary, tokenizer, name)
+    return vocabulary, do_lower_case
 
 
 def _check_class(named: str, tokenizer: Mapping[str, Any], name: str) -> None:
@@ -289,10 +267,16 @@ def _check_rules(
             )
 
 
-def _parse_vocabulary(
-    data: bytes, path: str, settings: Mapping[str, Any], is_original: bool, name: str
+def _read_word_pieces(
+    folder: str, flag: str, settings: Mapping[str, Any], named: str, is_original: bool
 ) -> Vocabulary:
-    """Returns the vocabulary of a vocab.txt, with the longest word of its reader."""
+    """Returns the vocabulary of a folder's vocab.txt, with the longest word of its reader."""
+    name, path = f"{flag}={folder}", f"{folder}/{VOCABULARY_FILE}"
+    if not io.exists(path):
+        _refuse_other_files(folder, flag)
+        raise InputError(
+            f"{name}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one next to the weights"
+        )
     longest = settings.get(LONGEST_WORD_SETTING, LONGEST_WORD) if is_original else None
     longest = LONGEST_WORD_THERE if longest is None else longest
     if not _is_longest_word(longest):
@@ -300,7 +284,11 @@ def _parse_vocabulary(
             f"{name}: its tokenizer has {LONGEST_WORD_SETTING} {str(longest)[:60]!r}, which is not "
             f"a number from 1 to {MOST_LONGEST_WORD}; correct the file"
         )
-    return Vocabulary.parse(data, path, longest)
+    lines = io.read_bytes(path, flag)
+    vocabulary = Vocabulary.parse(lines, f"{flag}={path}", longest)
+    if not is_original:
+        _check_word_pieces(lines, vocabulary, named, settings, name)
+    return vocabulary
 
 
 def _has_capitals(vocabulary: Vocabulary) -> bool:
@@ -341,6 +329,17 @@ def _check_special(settings: Mapping[str, Any], name: str) -> None:
             )
 
 
+def _check_in_text(vocabulary: Vocabulary, tokenizer: Mapping[str, Any], name: str) -> None:
+    """Refuses a tokenizer with a special token that it does not find in text."""
+    in_text = {token["content"] for token in tokenizer["added_tokens"]}
+    for role, token in vocabulary.tokens_by_role().items():
+        if token not in in_text:
+            raise InputError(
+                f"{name}: {token!r} is no special token of {TOKENIZER_FILE}, and transformers "
+                f"finds it in no text; write it as {ROLES[role][0][0]} into {TOKENIZER_CONFIG_FILE}"
+            )
+
+
 def _class_of(settings: Mapping[str, Any], model: Mapping[str, Any]) -> str:
     """Returns the name of the tokenizer's class in transformers, or that of an unknown family."""
     family, named = str(model.get("model_type") or ""), settings.get("tokenizer_class")
@@ -350,7 +349,7 @@ def _class_of(settings: Mapping[str, Any], model: Mapping[str, Any]) -> str:
 
 def _added_tokens(
     settings: dict[str, Any],
-    usual: Mapping[str, str],
+    tokenizer: Mapping[str, Any],
     named: str,
     optional: Callable[[str], dict[str, Any]],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -358,10 +357,13 @@ def _added_tokens(
 
     Args:
       settings: content of tokenizer_config.json.
-      usual: the special tokens where no file says.
-      named: name of the class.
+      tokenizer: content of tokenizer.json.
+      named: name of the class, which has special tokens where no file says.
       optional: returns the content of another file of the folder; {} without it.
     """
+    usual = dict(zip(_SPECIAL_NAMES, _SPECIAL_OF_CLASS.get(named, ()), strict=False))
+    if "pad_token" in (padding := tokenizer.get("padding") or {}):
+        usual.setdefault("pad_token", padding["pad_token"])
     if "added_tokens_decoder" in settings:  # The other files are not read then.
         listed, of_map = settings["added_tokens_decoder"], {}
         entries = listed.items() if isinstance(listed, dict) else ()
@@ -473,13 +475,18 @@ def _of_tokenizer(
     return vocabulary, vocabulary.lower_cases
 
 
-def _refuse_programs(name: str, config: Mapping[str, Any]) -> None:
-    """Raises InputError if the tokenizer is a Python module of the folder."""
-    programs = config.get("auto_map")
+def _refuse_settings(name: str, settings: Mapping[str, Any]) -> None:
+    """Raises InputError for a tokenizer that is a Python module, or cuts special tokens."""
+    programs = settings.get("auto_map")
     if isinstance(programs, dict) and "AutoTokenizer" in programs:
         raise InputError(
             f"{name}: its tokenizer is a program (auto_map in {TOKENIZER_CONFIG_FILE}), which is "
             f"never run; if its {TOKENIZER_FILE} suffices, name that file"
+        )
+    if settings.get("split_special_tokens"):
+        raise InputError(
+            f"{name}: its tokenizer has split_special_tokens, which is not supported; set it to "
+            f"false in {TOKENIZER_CONFIG_FILE} if no text contains special tokens"
         )
 
 
