@@ -98,19 +98,16 @@ class WeightFiles:
                 if name not in theirs and tied in theirs:
                     theirs[name] = theirs.pop(tied)
         weights = {}
-        for path, shape in variable_shapes(config).items():
+        # Such a head is not among the variables, and no shape of it is known.
+        wanted = variable_shapes(config) | dict.fromkeys(family_of(config).detection_head)
+        for path, shape in wanted.items():
             name, is_transposed = self.rename(path)
             if name in theirs:
                 value = theirs.pop(name)
                 weights[path] = value.T if is_transposed else value
                 # An array of another shape is refused later, and may be too large to be copied.
-                if weights[path].shape == shape:
+                if shape in (None, weights[path].shape):
                     weights[path] = weights[path].astype(np.float32)
-        for path in family_of(config).detection_head:
-            name, is_transposed = self.rename(path)
-            if name in theirs:
-                value = theirs.pop(name)
-                weights[path] = (value.T if is_transposed else value).astype(np.float32)
         if (projection := theirs.pop(_COLBERT_PROJECTION, None)) is not None:
             weights["linear/kernel"] = projection.T.astype(np.float32)
         return weights | {n: value for n, value in theirs.items() if not is_of_no_model(n)}
