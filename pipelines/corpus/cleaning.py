@@ -199,7 +199,8 @@ def clean(document: Document, layout: str = AUTO) -> Document:
     if document.is_split or not document.text:
         return document
     text, cleaned = clean_text(document.text, layout)
-    cleaned.update(document.cleaned)
+    if document.cleaned:
+        cleaned.update(document.cleaned)
     removed = len(document.text) - len(text)
     is_split = layout == SENTENCES
     return Document(text, is_split, document.encoding, cleaned, document.language, removed)

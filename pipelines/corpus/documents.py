@@ -67,7 +67,10 @@ class Document:
         if self.text.isspace():  # Many pages of a wiki have nothing below their title.
             return self
         text, counts = rule(self.text)
-        return dataclasses.replace(self, text=text, cleaned=counts) if counts else self
+        if not counts:
+            return self
+        # It takes a third of the time of `dataclasses.replace`.
+        return Document(text, self.is_split, self.encoding, counts, self.language, self.removed)
 
 
 @dataclasses.dataclass(frozen=True)

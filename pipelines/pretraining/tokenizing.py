@@ -176,6 +176,8 @@ class TokenizeParts(beam.DoFn):
             if isinstance(document, Reject):
                 losses["read"] += 1
                 yield output_of(part, document)
+            elif isinstance(document, Document) and not (document.text or document.removed):
+                self._counts["dropped empty"] += 1  # as most pages of a wiki are
             elif isinstance(document, Document):
                 self._counts["with_replacement_characters"] += "\ufffd" in document.text
                 self._documents.setdefault(key, []).append(document)
