@@ -86,10 +86,10 @@ def check_unchanged(inputs: Sequence[InputFile], patterns: Sequence[str], remedy
     Raises:
       InputError: a file has another size or time of change, or is gone.
     """
-    elsewhere = [pattern for pattern in patterns if "://" in pattern]
+    elsewhere = [pattern for pattern in patterns if not io.is_local(pattern)]
     now = {file.path: file for file in match_inputs(elsewhere)}
     for file in inputs:
-        found = now.get(file.path) if "://" in file.path else _file_now(file.path)
+        found = _file_now(file.path) if io.is_local(file.path) else now.get(file.path)
         if found != file:
             if found is None:
                 what = "is gone"

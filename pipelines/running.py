@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from beambert.console import Describe, Pace, ProgressDisplay, duration
 from beambert.errors import InputError, input_error_in
 from beambert.flags import Flag, FlagParser, unknown_flag
-from beambert.io import absolute_pattern
+from beambert.io import absolute_pattern, is_local
 from beambert.process import hidden, logging_restored, quiet_stderr, undone_at_end
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) ->
     )
     for flag, given in paths.items():
         for path in [given] if isinstance(given, str) else given:
-            if "://" not in path:
+            if is_local(path):
                 raise InputError(
                     f"--{flag}={path}: {workers} don't see this machine's files; {remedy}"
                 )
@@ -450,7 +450,7 @@ def check_visible(folder: str) -> None:
     Raises:
       InputError: the folder is not there.
     """
-    if "://" not in folder and not os.path.isdir(folder):
+    if is_local(folder) and not os.path.isdir(folder):
         raise InputError(
             f"--output={folder}: the workers don't see this folder; name one that all of them share"
         )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from beambert.compression import CorruptFileError, decompress
 from beambert.errors import InputError
+from beambert.io import is_local
 from beambert.pipelines.corpus.cleaning import AUTO
 from beambert.pipelines.corpus.documents import Document, Found, Reject
 from beambert.pipelines.corpus.encodings import (
@@ -120,7 +121,7 @@ class FilePart:
 
 def part_bytes(file: "InputFile") -> int:
     """Returns the size of the parts that a file is divided into, in bytes."""
-    return STORED_PART_BYTES if "://" in file.path else PART_BYTES
+    return PART_BYTES if is_local(file.path) else STORED_PART_BYTES
 
 
 def split_evenly(file: "InputFile", format_name: str) -> list[FilePart]:

@@ -15,7 +15,7 @@ from typing import Any
 from beambert.compression import CorruptFileError
 from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
-from beambert.io import write_bytes
+from beambert.io import is_local, write_bytes
 from beambert.pipelines.corpus import base
 from beambert.pipelines.corpus.base import FilePart, Format, LineFormat, ReadOptions
 from beambert.pipelines.corpus.cleaning import AUTO, SENTENCES, clean
@@ -218,7 +218,7 @@ def recognise_formats(files: Sequence[InputFile], options: ReadOptions) -> list[
     """
     if options.format != AUTO:
         return []
-    is_here = all("://" not in file.path for file in files)
+    is_here = all(is_local(file.path) for file in files)
     chosen = spread(files, _RECOGNISED_FILES if is_here else _RECOGNISED_FILES_ELSEWHERE)
     # Most of the time is spent waiting for files elsewhere.
     with ThreadPoolExecutor(16) as pool:

@@ -392,7 +392,7 @@ class Plan:
 
 
 def _delete_if_empty(folder: str) -> None:
-    if "://" not in folder:  # Object storage has no folders.
+    if io.is_local(folder):  # Object storage has no folders.
         with contextlib.suppress(OSError):
             os.rmdir(folder)
 

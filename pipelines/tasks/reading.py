@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beambert.errors import InputError
+from beambert.io import is_local
 from beambert.pipelines.tasks.task import TEST, TRAIN, ExampleFile, Task
 
 
@@ -23,7 +24,7 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
         raise InputError(f"--split={split}: not a split; choose one of {', '.join(task.files)}")
     folder = pathlib.Path(data_dir)
     if not os.path.isdir(folder):
-        is_missing = "://" not in data_dir and not os.path.lexists(folder)
+        is_missing = is_local(data_dir) and not os.path.lexists(folder)
         raise InputError(
             f"--data_dir={data_dir}: {'no such' if is_missing else 'not a local'} folder; "
             f"name the folder of the {task.name} files"

@@ -144,7 +144,7 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
 
     Returns None if the path is not a folder.
     """
-    if "://" not in path:
+    if io.is_local(path):
         if not os.path.isdir(path):
             return None
         sizes = {}
@@ -162,7 +162,7 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
         if not sizes:
             return None
     # The given folder may be that of the held-out records.
-    whole = path.rstrip("/") if "://" in path else os.path.abspath(path)
+    whole = io.absolute(path)
     outer = f"{EVAL_FOLDER}/" if whole.rpartition("/")[2] == EVAL_FOLDER else ""
     tree: dict[str, dict[str, int]] = {"": {}}
     for name, size in sorted(sizes.items()):
