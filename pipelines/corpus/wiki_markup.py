@@ -62,7 +62,7 @@ _FILE = r"\.(?:jpe?g|png|gif|svg|webp|tiff?|og[agv]|webm|wav|mp3|mid|flac|pdf|dj
 # a comment, of the paragraph after a note, of the line after a template or a link
 # to a file, the target of another link, the variants of a word.
 _BEGINNING = re.compile(
-    rf"<(?:!--|ref|gallery)|-?\{{[\{{\w]|\[\[|\[{_DROPPED}|^\|\}}|-->", re.MULTILINE
+    rf"<(?:!--|ref|gallery)|\{{[\{{\w]|\[[\[{_DROPPED}]|\|(?<=^\|)\}}|-->", re.MULTILINE
 )
 _WITHOUT_ITS_END = re.compile(
     rf"<!--.*\Z|<ref\b[^\n]*|\{{\{{[^\n{{}}]*$|-\{{[a-z-]+:[^\n{{}}]*$"
@@ -89,9 +89,11 @@ _OF_NAMESPACE = re.compile(r"\s*[^\W\d_][^\W\d_ ]*(?: [^\W\d_]+)?:[^\s:]")
 _VARIANTS = re.compile(r"-\{(?!\{)(?:([\w; -]{0,40})\|)?((?:[^{}]|\{\{[^{}]*\}\}){0,2000})\}-")
 _VARIANT = re.compile(r"\s*(?:[^;:]{0,60}=>)?([a-z]{2,3}(?:-[a-z]{2,4})?)\s*:\s*([^;]*)(?:;|\Z)")
 _SIMPLIFIED = ("zh-hans", "zh-cn")
-# Markers whose ends are counted.
+# Markers whose ends are counted. An expression is several times as fast if each of its alternatives
+# begins with a character.
 _MARKS = re.compile(
-    r"^\{\||^\|\}(?!\})|\{\{|\}\}|\[\[|\]\]|\[(?=http|//)|\]|<!--|-->|</?[A-Za-z]+|/?>",
+    r"\{(?:\{|(?<=^\{)\|)|\|(?<=^\|)\}(?!\})|\}\}|\[(?:\[|(?=http|//))|\]\]?|<(?:!--|/?[A-Za-z]+)"
+    r"|-->|/>|>",
     re.MULTILINE,
 )
 # End of a marker -> its beginning. Single closing brackets end links to other sites.
