@@ -112,8 +112,8 @@ class TrainJob:
     goal: str = setting(
         PAIRS,
         choices=GOALS,
-        help="pairs: a BERT for tasks, above all of two texts, by noisy copies; words: a "
-        "ModernBERT that predicts words best; paper: a BERT by masked LM and next sentences",
+        help="pairs: a ModernBERT for tasks, above all of two texts, by noisy copies; words: one "
+        "that predicts words best; paper: a BERT by masked LM and next sentences",
     )
     init: str | None = setting(
         None, metavar="PATH", help="encoder to continue, with its own vocabulary"

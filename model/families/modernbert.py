@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from beambert.model.config import EncoderConfig, shown
 from beambert.model.families.family import MASKED_LM, QUESTION_ANSWERING, Family
-from beambert.model.objectives import MLM
+from beambert.model.objectives import COPY, MLM
 
 GLOBAL, LOCAL = "full_attention", "sliding_attention"
 CLS, MEAN = "cls", "mean"
@@ -202,9 +202,10 @@ class ModernBert(Family):
     sizes = _SIZES
     encoder_class = ("modernbert_encoder", "ModernBertEncoder")
     head_class = ("modernbert_encoder", "ModernBertMaskedLMHead")
-    objectives = (MLM,)
+    objectives = (MLM, COPY)
     class_prefix = "ModernBert"
-    pretraining_classes = {MLM: MASKED_LM}
+    # Its classes in transformers have no head for pairs.
+    pretraining_classes = {MLM: MASKED_LM, COPY: MASKED_LM}
     model_prefix = "model."
     names = {
         r"modernbert\.embeddings\.word_embeddings\.": "model.embeddings.tok_embeddings.",
@@ -219,6 +220,7 @@ class ModernBert(Family):
         r"modernbert\.head\.LayerNorm\.": "head.norm.",
         r"modernbert\.head\.": "head.",
         r"cls\.predictions\.": "decoder.",
+        r"cls\.seq_relationship\.": None,
     }
     # Also ModernBertForQuestionAnswering calls its layer on top "classifier".
     task_names = {QUESTION_ANSWERING: {}}
