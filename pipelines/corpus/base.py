@@ -525,6 +525,11 @@ class LineFormat(Format):
             except TooLargeError:
                 limit = MOST_DOCUMENT_BYTES
                 detail = f"the document that reaches line {lines.number} has over {limit:,} bytes"
+                if not self.is_divisible:
+                    detail += (
+                        f", since {self.name} is one document a file; divide the file, or give "
+                        "--format=lines or paragraphs if blank lines divide its documents"
+                    )
                 yield Reject(lines.number, "too_large", detail)
                 has_more = self.is_divisible and lines.skip_to(self.starts_document)
                 before = lines.number

@@ -214,6 +214,7 @@ class TestTooLarge:
         path.write_bytes(bz2.compress(b"a" * 100_000))
         (reject,) = read(path, ReadOptions("text"))[1]
         assert reject.reason == "too_large"
+        assert "--format=lines" in reject.detail
 
     def test_lines_after_it_are_counted_from_the_beginning(self, tmp_path):
         path = tmp_path / "a.jsonl"
