@@ -45,8 +45,6 @@ COMMANDS = {
     "data": [*DATA, "--duplicates=exact"],
     "vocab": ["--input", "../text_*", "--output=learned.txt", "--vocab_size=300"],
     "verify": [f"../{LOCAL}/records", "--output=verification"],
-    "features": ["--task=sst-2", "--data_dir=../task", "--vocab_file=../vocab.txt"]
-    + ["--max_seq_length=32", "--output=features"],
     "predict": ["--model=../model", "--input", "../rows.txt", "--output=answers"],
     "embed": ["--model=../encoder", "--input", "../rows.txt", "../text_0", "--output=embeddings"],
     "evaluate": ["--task=classification", "--data_dir=../reviews", "--model=../model"]
@@ -67,11 +65,6 @@ def folder(tmp_path_factory, vocabulary):
     for number in range(4):
         (folder / f"text_{number}").write_text("\n\n".join(texts[number::4]))
     (folder / "rows.txt").write_text("so good\n\nquite bad\n" * 500)
-    (folder / "task").mkdir()
-    for split, rows in (("train", 300), ("dev", 40)):
-        sentences = make_document(generator, rows)
-        lines = [f"{sentence}\t{number % 2}\n" for number, sentence in enumerate(sentences)]
-        (folder / "task" / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(lines))
     (folder / "reviews").mkdir()
     rows = ["\t".join(row) for row in small_evaluation.ROWS * 30]
     (folder / "reviews" / "dev.tsv").write_text("\n".join(["text\tlabel\tsource", *rows]) + "\n")
