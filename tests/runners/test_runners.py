@@ -23,7 +23,6 @@ pytestmark = pytest.mark.runners
 LOCAL = "local"
 # A JobManager, two TaskManagers and their workers, each a process.
 CLUSTER = "cluster"
-ENCODER = "trainer/golden_sentences/mean"
 JAVA = ["--environment_type=LOOPBACK", "--parallelism=2"]
 # Runner -> variable with the path of its server, flag for it, other flags.
 RUNNERS = {
@@ -46,7 +45,6 @@ COMMANDS = {
     "vocab": ["--input", "../text_*", "--output=learned.txt", "--vocab_size=300"],
     "verify": [f"../{LOCAL}/records", "--output=verification"],
     "predict": ["--model=../model", "--input", "../rows.txt", "--output=answers"],
-    "embed": ["--model=../encoder", "--input", "../rows.txt", "../text_0", "--output=embeddings"],
     "evaluate": ["--task=classification", "--data_dir=../reviews", "--model=../model"]
     + ["--output=evaluation"],
 }
@@ -77,7 +75,6 @@ def folder(tmp_path_factory, vocabulary):
     (model / "training.json").write_text(json.dumps(training))
     (model / "_SUCCESS").touch()
     (model / "model.weights.h5").write_bytes(b"weights")
-    shutil.copytree(pathlib.Path(__file__).parents[1] / ENCODER, folder / "encoder")
     for name in (LOCAL, CLUSTER, *RUNNERS):
         (folder / name).mkdir()
     return folder
