@@ -1,7 +1,9 @@
 """LoRA: low-rank changes of an encoder's dense layers (Hu et al. 2021, arXiv 2106.09685).
 
 A kernel W of a frozen encoder becomes W + SCALE * A B, where A [inputs, rank] and B [rank, outputs]
-are trained. Keras computes it; here is which layers have it, and how it is merged.
+are trained. The pooler is part of the head, which is trained whole: many encoders have none, or one
+that was never trained, and a change of a low rank cannot make one of it. Keras computes the
+changes; here is which layers have them, and how they are merged.
 """
 
 import keras
@@ -14,16 +16,19 @@ SCALE = 2
 
 
 def add_lora(encoder: keras.layers.Layer, rank: int, seed: int) -> None:
-    """Freezes an encoder, and gives each of its dense layers a change of a low rank, which is 0.
+    """Freezes an encoder up to its pooler; its dense layers get a change of a low rank, which is 0.
 
     Args:
       encoder: encoder with all its variables.
       rank: rank of the changes, at least 1.
       seed: seed of the initial values of A.
     """
+    whole = {id(variable) for variable in encoder.pooler.variables} if encoder.pooler else ()
     for variable in encoder.trainable_variables:
-        variable.trainable = False
+        variable.trainable = id(variable) in whole
     for layer in _dense_layers(encoder):
+        if layer._kernel.trainable:
+            continue
         # As nn.Linear in PyTorch, and so PEFT: uniform in 1 / sqrt(inputs).
         initializer = keras.initializers.VarianceScaling(
             1 / 3, "fan_in", "uniform", seed=fold_seed(seed, layer.path)

@@ -77,8 +77,9 @@ def lora_setting() -> Any:
     return setting(
         0,
         minimum=0,
-        help="train changes of this rank of the encoder's dense layers, and the head, rather than "
-        "all weights (LoRA), which takes less memory; the model has them merged (default: 0, none)",
+        help="train changes of this rank of the encoder's dense layers, and the pooler and the "
+        "head whole, rather than all weights (LoRA), which takes less memory; the model has the "
+        "changes merged (default: 0, none)",
     )
 
 

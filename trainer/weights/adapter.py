@@ -24,8 +24,8 @@ def write_adapter(
 ) -> None:
     """Writes the folder from which PEFT loads what LoRA has learnt.
 
-    The head of a task is with the changes of low rank; those of a pre-training are not. There are
-    no files if no class of `transformers` has the head.
+    The pooler and the head of a task, trained whole, are with the changes of low rank; the heads of
+    a pre-training are not. There are no files if no class of `transformers` has the head.
 
     Args:
       model: model whose changes are not merged yet.
@@ -45,21 +45,24 @@ def write_adapter(
             targets.append(named[0].removeprefix(prefix).removesuffix(".weight"))
             arrays[f"{targets[-1]}.lora_A.weight"] = a_IR.T
             arrays[f"{targets[-1]}.lora_B.weight"] = b_RO.T
-    of_encoder = {variable.path for variable in model.encoder.weights}
-    heads = {}
-    for variable in model.weights if is_task else ():
-        if variable.path not in of_encoder and (named := name_of(variable.path)):
-            heads[named[0]] = variable.numpy().T if named[1] else variable.numpy()
+    whole = {}
+    for variable in (model if is_task else model.encoder).trainable_variables:
+        named = None if "lora_kernel" in variable.path else name_of(variable.path)
+        # ModernBERT's head is none of the bare encoder.
+        if named and named[0].startswith(prefix):
+            name = named[0].removeprefix(prefix)
+            whole[name] = variable.numpy().T if named[1] else variable.numpy()
+    modules = {name.removeprefix(family.model_prefix).partition(".")[0] for name in whole}
     config = {
         "peft_type": "LORA",
         "base_model_name_or_path": init,
         "r": training["lora_rank"],
         "lora_alpha": SCALE * training["lora_rank"],
         "target_modules": targets,
-        "modules_to_save": sorted({name.partition(".")[0] for name in heads}) or None,
+        "modules_to_save": sorted(modules) or None,
         "inference_mode": True,
     }
-    named = {f"base_model.model.{name}": each for name, each in (arrays | heads).items()}
+    named = {f"base_model.model.{name}": each for name, each in (arrays | whole).items()}
     data = safetensors.numpy.save(
         {name: np.ascontiguousarray(each) for name, each in named.items()}
     )

@@ -160,6 +160,8 @@ def test_the_same_job_at_other_places_has_nothing_to_do(
 
 
 RANK = 2
+# Names of the pooler's arrays in the file.
+POOLER = {"layers/bert_dense/vars/0", "layers/bert_dense/vars/1"}
 
 
 def weights(folder) -> dict[str, np.ndarray]:
@@ -181,17 +183,21 @@ def lora_folder(task_folder, encoder_folder, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_it_learns_changes_of_this_rank_in_dense_layers_only(lora_folder, encoder_folder):
+def test_it_learns_changes_of_this_rank_in_dense_layers_and_the_whole_pooler(
+    lora_folder, encoder_folder
+):
     assert results(lora_folder)["accuracy"] > 0.95
     before, after = weights(encoder_folder), weights(lora_folder)
     assert before.keys() == after.keys()
     changed = {name for name in after if not np.array_equal(before[name], after[name])}
-    assert changed == {
+    assert changed == POOLER | {
         name for name in after if after[name].ndim == 2 and "/embeddings/" not in f"/{name}"
     }
-    for name in changed:
+    for name in changed - POOLER:
         singular = np.linalg.svd(after[name] - before[name], compute_uv=False)
         assert singular[RANK - 1] > 1e-4 > 10 * singular[RANK], name
+    kernel = min(POOLER)
+    assert np.linalg.matrix_rank(after[kernel] - before[kernel]) > 10 * RANK
 
 
 @pytest.mark.slow
@@ -204,10 +210,10 @@ def test_the_merged_model_answers_as_the_trained_one(lora_folder, task_folder):
 
 @pytest.mark.slow
 def test_the_adapter_has_what_was_learnt(lora_folder, encoder_folder):
-    """As PEFT reads it: A and B by the names of `transformers`, and the head whole."""
+    """As PEFT reads it: A and B by the names of `transformers`, the pooler and head whole."""
     arrays = safetensors.numpy.load_file(lora_folder / "adapter" / "adapter_model.safetensors")
     config = json.loads((lora_folder / "adapter" / "adapter_config.json").read_text())
-    assert config["r"] == RANK and config["modules_to_save"] == ["classifier"]
+    assert config["r"] == RANK and config["modules_to_save"] == ["classifier", "pooler"]
     name = "base_model.model.bert.encoder.layer.0.attention.self.query.lora_{}.weight"
     first, second = (arrays[name.format(letter)] for letter in "AB")
     before, after = weights(encoder_folder), weights(lora_folder)
@@ -215,7 +221,9 @@ def test_the_adapter_has_what_was_learnt(lora_folder, encoder_folder):
     change = (second @ first).T * config["lora_alpha"] / RANK
     np.testing.assert_allclose(after[kernel] - before[kernel], change, atol=1e-6)
     assert len(config["target_modules"]) == len(set(config["target_modules"]))
-    assert len(arrays) == 2 * len(config["target_modules"]) + 2
+    assert len(arrays) == 2 * len(config["target_modules"]) + 4
+    pooler = arrays["base_model.model.bert.pooler.dense.weight"]
+    np.testing.assert_array_equal(after[min(POOLER)].T, pooler)
 
 
 def test_a_frozen_encoder_has_no_changes(task_folder, encoder_folder, tmp_path):
@@ -233,11 +241,11 @@ def test_an_encoder_is_continued_by_changes_of_a_rank(encoder_folder, records_fo
     assert before.keys() == after.keys()
     arrays = safetensors.numpy.load_file(tmp_path / "model/adapter/adapter_model.safetensors")
     assert {name.split(".")[2] for name in arrays} == {"encoder", "pooler"}  # and no head
-    for name in after:
-        if after[name].ndim == 2 and "/embeddings/" not in f"/{name}" and "pooler" not in name:
+    for name in after.keys() - POOLER:
+        if after[name].ndim == 2 and "/embeddings/" not in f"/{name}":
             singular = np.linalg.svd(after[name] - before[name], compute_uv=False)
             assert singular[RANK - 1] > 10 * singular[RANK], name
-        elif after[name].ndim == 2 and "pooler" not in name:
+        elif after[name].ndim == 2:
             np.testing.assert_array_equal(before[name], after[name])
 
 
