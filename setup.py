@@ -10,7 +10,6 @@ HERE = pathlib.Path(__file__).parent
 # Beam's --setup_file installs no extras, so what a worker needs is here.
 REQUIREMENTS = [
     "apache-beam[gcp]>=2.77",  # the pipelines, Dataflow, gs://
-    "datasketch>=2",  # MinHash, for near duplicates
     "filelock>=3.20",  # locks of output folders
     "fsspec>=2025",  # s3://, hdfs:// and other storage
     "google-cloud-storage>=3",  # Beam's gs:// file system stands on it
@@ -66,6 +65,7 @@ EXTRAS = {
     # Pipelines in Beam YAML, docs/python.md. Of these, the lock has what the tests need.
     # The tests and checks; the emulator stands in for gs://. Beam YAML needs Jinja and schemas.
     "test": [
+        "datasketch>=2",  # MinHash, which near duplicates are compared with
         "gcp-storage-emulator",
         "hypothesis",
         "jinja2",

@@ -24,26 +24,22 @@ than 5 words have no shingle and are never near duplicates.
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
-from zlib import crc32
 
 import numpy as np
 
 from beambert.pipelines.pretraining.documents import HASH_BYTES, document_hash
-from beambert.pipelines.text.cleaning import UNSPACED, UNSPACED_CHARACTER
+from beambert.pipelines.pretraining.kernels import (
+    IN_WORD,
+    WHOLE_WORD,
+    least_hashes,
+    word_checksums,
+)
+from beambert.pipelines.text.cleaning import UNSPACED
 from beambert.pipelines.text.sentences import SplitText
 
-if TYPE_CHECKING:
-    from datasketch import MinHash
-
-_SPACED_WORD = re.compile(r"\w+")
-_WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 # Multiplier of the hash. It is odd, so that no bit is lost. As the fraction of the golden ratio it
 # spreads small numbers.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-# Number of shingles that MinHash gets at a time. Its tables of shingles by hashes then fit into the
-# processor's cache.
-_SHINGLES_AT_A_TIME = 512
 # Number of bits of each hash that a document's signature holds. They are enough to estimate the
 # similarity (Li and König 2010, "b-bit minwise hashing").
 _BITS = 4
@@ -125,12 +121,9 @@ def rows_by_bucket(rows: np.ndarray, buckets: int) -> Iterator[tuple[int, bytes]
 
 def shingles(sentences: Sequence[str], words: int) -> np.ndarray:
     """Returns the hash of each run of `words` words, uint32 [runs], in order and with repeats."""
-    text = "\n".join(sentences).lower()
-    # The simple expression is twice as fast. It finds the same words in scripts with spaces.
-    found = (_WORD if UNSPACED_CHARACTER.search(text) else _SPACED_WORD).findall(text)
-    encoded = " ".join(found).encode("utf-8", "surrogatepass").split(b" ")
-    ids = np.fromiter(map(crc32, encoded), np.uint64, len(encoded))
-    count = max(0, len(found) - words + 1)
+    text = "\n".join(sentences).lower().encode("utf-32-le", "surrogatepass")
+    ids = word_checksums(np.frombuffer(text, "<u4"), _kinds())
+    count = max(0, len(ids) - words + 1)
     hashes = np.zeros(count, np.uint64)
     for offset in range(words):
         hashes = hashes * _MULTIPLIER + ids[offset : offset + count]
@@ -142,27 +135,34 @@ def _mix(numbers: np.ndarray) -> np.ndarray:
     return numbers ^ (numbers >> np.uint64(32))
 
 
+@functools.cache
+def _kinds() -> np.ndarray:
+    """Returns what each character is in a word, see `kernels.word_checksums`, uint8 [0x110000]."""
+    characters = "".join(map(chr, range(0x110000)))
+    kinds = np.zeros(len(characters), np.uint8)
+    for kind, pattern in ((IN_WORD, r"\w+"), (WHOLE_WORD, f"[{UNSPACED}]+")):
+        for found in re.finditer(pattern, characters):
+            kinds[slice(*found.span())] = kind
+    return kinds
+
+
 def minhash(hashes: np.ndarray) -> np.ndarray | None:
     """Returns MinHash's values of shingles, uint32 [BANDS * BAND_HASHES]; None without shingles.
+
+    They are those of the library datasketch, in its scheme "affine32".
 
     Args:
       hashes: uint32 [n], hashes of the shingles in any order, repeats allowed.
     """
-    if not len(hashes):
-        return None
-    sketch = _empty_minhash().copy()
-    for first in range(0, len(hashes), _SHINGLES_AT_A_TIME):
-        sketch.update_batch(hashes[first : first + _SHINGLES_AT_A_TIME].tolist())
-    return sketch.hashvalues
+    return least_hashes(hashes, *_permutations()) if len(hashes) else None
 
 
 @functools.cache
-def _empty_minhash() -> "MinHash":
-    # The library loads scipy, which takes half a second. Only near duplicates need it.
-    from datasketch import MinHash
-
-    # The scheme is named because the library's default may change between releases.
-    return MinHash(BANDS * BAND_HASHES, _SEED, hashfunc=int, scheme="affine32")
+def _permutations() -> tuple[np.ndarray, np.ndarray]:
+    """Returns the odd factor and the summand of each hash, uint32 [BANDS * BAND_HASHES] each."""
+    draw, number = np.random.RandomState(_SEED), BANDS * BAND_HASHES
+    factors = draw.randint(0, 1 << 31, number, np.uint32) * np.uint32(2) + np.uint32(1)
+    return factors, draw.randint(0, 1 << 32, number, np.uint32)
 
 
 def near_duplicates(rows: np.ndarray) -> np.ndarray:

@@ -1,4 +1,9 @@
-"""The inner loops of pairs, rows and masks, see `compiled`. Plain Python on numpy arrays."""
+"""The inner loops of pairs, rows, masks and near duplicates, see `compiled`.
+
+Plain Python on numpy arrays.
+"""
+
+import zlib
 
 import numpy as np
 
@@ -472,3 +477,78 @@ def hide(
             elif rolls[row, slot] < changed_share:
                 masked[row, place] = replacements[row, slot]
     return masked, places, labels, weights
+
+
+# Near duplicates, see the module `duplicates`.
+
+# What a character is: it stands between words, it begins or continues one, or it is one.
+BETWEEN_WORDS, IN_WORD, WHOLE_WORD = range(3)
+# The table of CRC-32, taken from zlib, which inverts all bits before and after.
+_CRCS = np.array([zlib.crc32(bytes([each ^ 255])) ^ 0xFF000000 for each in range(256)], np.int64)
+
+
+@compiled
+def _add_byte(crc: int, byte: int) -> int:
+    """Returns the inverted CRC-32 with one more byte."""
+    return _CRCS[(crc ^ byte) & 255] ^ (crc >> 8)
+
+
+@compiled
+def word_checksums(codes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    """Returns the CRC-32 of each word in UTF-8, uint64 [words].
+
+    Args:
+      codes: uint32 [characters], the code points of a text.
+      kinds: uint8 [0x110000], what each character is.
+    """
+    found, words, crc, in_word = np.empty(len(codes), np.uint64), 0, _ALL_BITS, False
+    for code in codes.astype(np.int64):
+        kind = kinds[code]
+        if in_word and kind != IN_WORD:
+            found[words] = crc ^ _ALL_BITS
+            words, crc, in_word = words + 1, _ALL_BITS, False
+        if kind == BETWEEN_WORDS:
+            continue
+        if code < 0x80:
+            crc = _add_byte(crc, code)
+        else:
+            if code < 0x800:
+                crc = _add_byte(crc, 0xC0 | code >> 6)
+            else:
+                if code < 0x10000:
+                    crc = _add_byte(crc, 0xE0 | code >> 12)
+                else:
+                    crc = _add_byte(crc, 0xF0 | code >> 18)
+                    crc = _add_byte(crc, 0x80 | (code >> 12) & 63)
+                crc = _add_byte(crc, 0x80 | (code >> 6) & 63)
+            crc = _add_byte(crc, 0x80 | code & 63)
+        in_word = True
+        if kind == WHOLE_WORD:
+            found[words] = crc ^ _ALL_BITS
+            words, crc, in_word = words + 1, _ALL_BITS, False
+    if in_word:
+        found[words] = crc ^ _ALL_BITS
+        words += 1
+    return found[:words].copy()
+
+
+@compiled
+def least_hashes(values: np.ndarray, factors: np.ndarray, summands: np.ndarray) -> np.ndarray:
+    """Returns the least of each hash over values, uint32 [hashes].
+
+    Hash i of a value is `factors[i] * mixed + summands[i]`, mixed as MurmurHash3 finishes.
+
+    Args:
+      values: uint32 [n].
+      factors, summands: uint32 [hashes].
+    """
+    least = np.full(len(factors), _ALL_BITS, np.uint32)
+    for value in values:
+        mixed = np.uint32(value ^ (value >> 16))
+        mixed = np.uint32(mixed * 0x85EBCA6B)
+        mixed = np.uint32(mixed ^ (mixed >> 13))
+        mixed = np.uint32(mixed * 0xC2B2AE35)
+        mixed = np.uint32(mixed ^ (mixed >> 16))
+        for i in range(len(factors)):
+            least[i] = min(least[i], np.uint32(factors[i] * mixed + summands[i]))
+    return least

@@ -3,10 +3,14 @@
 import collections
 import hashlib
 import random
+import re
+import zlib
 
 import numpy as np
 import pytest
 from datasketch import MinHash
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beambert.pipelines.pretraining.documents import document_hash
 from beambert.pipelines.pretraining.duplicates import (
@@ -17,6 +21,7 @@ from beambert.pipelines.pretraining.duplicates import (
     near_duplicates,
     shingles,
 )
+from beambert.pipelines.text.cleaning import UNSPACED
 
 
 def make_words(random, count: int) -> list[str]:
@@ -80,6 +85,16 @@ def test_shingles_see_words_not_how_they_are_written():
     assert shingles(["one two three four five seven six"], 5)[0] == plain[0]
     assert len(set(shingles(["这是一个中文文档的例子"], 5).tolist())) == 7
     assert len(shingles(["one two three four"], 5)) == 0
+
+
+@given(st.text(st.one_of(st.characters(), st.sampled_from("aß_9 .\n一丁ไทİΣ\u0301\ud800"))))
+def test_words_are_those_of_an_expression(text):
+    words = re.findall(rf"[{UNSPACED}]|[^\W{UNSPACED}]+", text.lower())
+    ids = [zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in words]
+    # A shingle of one word is its checksum, mixed.
+    numbers = np.array(ids, np.uint64)
+    mixed = (numbers ^ (numbers >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    assert shingles([text], 1).tolist() == ((mixed ^ (mixed >> np.uint64(32))) >> 32).tolist()
 
 
 def test_edited_documents_go_and_others_stay():
