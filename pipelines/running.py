@@ -346,6 +346,10 @@ def _plain_error(error: Exception) -> InputError | None:
     return None
 
 
+# The job servers that run, each as Beam knows it and as it was started.
+_SERVERS: list[tuple[Any, Any]] = []
+
+
 @contextlib.contextmanager
 def _beam_contained() -> Iterator[None]:
     """Keeps the servers and processes that Beam starts in the body from others, and ends them.
@@ -380,8 +384,6 @@ def _beam_contained() -> Iterator[None]:
             self.is_closing = True
             super().close()
 
-    started: list[job_server.JobServer] = []
-
     class Server(job_server.JobServer):
         def __init__(self, server: job_server.SubprocessJobServer):
             self._server, self._stub = server, None
@@ -389,7 +391,7 @@ def _beam_contained() -> Iterator[None]:
         def start(self) -> Any:
             if self._stub is None:
                 running = copy.copy(self._server)  # A stopped one cannot be started again.
-                started.append(running)
+                _SERVERS.append((self, running))
                 self._stub = running.start()
             return self._stub
 
@@ -397,8 +399,10 @@ def _beam_contained() -> Iterator[None]:
             self._stub = None
 
     def stop_servers() -> None:
-        while started:
-            started.pop().stop()
+        while _SERVERS:
+            server, running = _SERVERS.pop()
+            server.stop()  # Spark's runner keeps it for the process's next job.
+            running.stop()
 
     register = worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
     register(Worker)
