@@ -80,8 +80,9 @@ from beambert.pipelines.vocabulary_learning.learning import (
 
 # Number of characters of text to split at a time. Longer texts are cut at white space.
 PIECE_CHARACTERS = 1 << 20
-# Number of characters of text whose strings between spaces are counted before they are split.
-BATCH_CHARACTERS = 16 << 20
+# Number of distinct strings between spaces that are counted before they are split; they take about
+# 80 MB.
+MOST_STRINGS = 500_000
 # Number of words that a worker counts before it sends them on; they take about 150 MB.
 MOST_WORDS = 1_000_000
 # Number of partitions in which the counts of a small corpus are summed. A larger one has a
@@ -270,7 +271,7 @@ class WordCounter:
     """Counts the words of texts.
 
     No word contains a space. So the strings between spaces are counted first, and only the distinct
-    ones, about a fifth, are split.
+    ones are split.
     """
 
     def __init__(self, do_lower_case: bool, kind: str = WORDPIECE):
@@ -280,15 +281,13 @@ class WordCounter:
         else:
             self._split = subword_splitter(kind, do_lower_case)
         self._strings: Counter[str] = Counter()
-        self._characters = 0
         self._words: Counter[str] = Counter()
 
     def add(self, text: str) -> None:
         """Counts the words of a text."""
         for piece in cut_text(text):
             self._strings.update(piece.replace("\n", " ").split(" "))
-            self._characters += len(piece)
-            if self._characters >= BATCH_CHARACTERS:
+            if len(self._strings) >= MOST_STRINGS:
                 self._split_strings()
 
     def _split_strings(self) -> None:
@@ -297,7 +296,6 @@ class WordCounter:
             for word in self._split(string):
                 words[word] += count
         self._strings.clear()
-        self._characters = 0
 
     @property
     def is_full(self) -> bool:

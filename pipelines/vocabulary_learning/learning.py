@@ -9,6 +9,7 @@ import dataclasses
 import heapq
 import itertools
 import json
+import re
 import string
 import unicodedata
 from collections import Counter, defaultdict
@@ -37,7 +38,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     Vocabulary,
 )
-from beambert.pipelines.vocabulary_learning.job import BPE
+from beambert.pipelines.vocabulary_learning.job import BPE, UNIGRAM
 from beambert.process import loading
 
 # Google's vocabularies begin with [PAD], 99 unused tokens, and [UNK] [CLS] [SEP] [MASK] at the ids
@@ -83,6 +84,13 @@ LONGEST_PIECE = 50
 # that they count again, some ten seconds of work. The counts of a larger corpus are divided by one
 # number; a word that would be given less than once is given once.
 MOST_OCCURRENCES = 20_000_000
+# What the space before a word becomes, and the words of printable ASCII behind it; those of BPE are
+# GPT-2's.
+_SPACES = {BPE: "Ġ", UNIGRAM: "▁"}
+_ASCII_WORDS = {
+    BPE: re.compile("'(?:[sdmt]|ll|ve|re)|Ġ?[A-Za-z]+|Ġ?[0-9]+|Ġ?[^0-9A-Za-zĠ]+"),
+    UNIGRAM: re.compile("▁.+"),
+}
 # Number of copies of a word in one text for the trainer.
 _COPIES_AT_A_TIME = 1000
 # Number of decimals of a Unigram score that are kept. The trainer adds up the words in a random
@@ -112,15 +120,13 @@ class CorpusWords:
     def of(cls, counts: Mapping[str, int], most: int) -> "CorpusWords":
         """Returns the sums of word counts, and keeps the `most` most frequent words."""
         characters: Counter[str] = Counter()
-        words_of: dict[int, list[str]] = {}  # by their count, of which few differ
-        for word, count in counts.items():
-            words_of.setdefault(count, []).append(word)
-        for count, words in words_of.items():
+        by_count = _by_count(counts.items())
+        for count, words in by_count.items():
             for character, number in Counter(word[0] for word in words).items():
                 characters[character] += count * number
             for character, number in Counter("".join(word[1:] for word in words)).items():
                 characters["##" + character] += count * number
-        most_frequent = _most_frequent(counts.items(), most)
+        most_frequent = _most_frequent(by_count, most)
         return cls(most_frequent, len(counts), sum(counts.values()), dict(characters))
 
     @classmethod
@@ -132,22 +138,29 @@ class CorpusWords:
             characters.update(part.characters)
         words = itertools.chain.from_iterable(part.most_frequent for part in parts)
         return cls(
-            _most_frequent(words, most),
+            _most_frequent(_by_count(words), most),
             sum(part.distinct for part in parts),
             sum(part.occurrences for part in parts),
             dict(characters),
         )
 
 
-def _most_frequent(words: Iterable[tuple[str, int]], most: int) -> tuple[tuple[str, int], ...]:
-    words = list(words)
-    if len(words) > most:
-        # Of the words as rare as the last one, of which there may be millions, the first stay.
-        least = sorted(count for _, count in words)[-most]
-        kept = [item for item in words if item[1] > least]
-        rarest = sorted(word for word, count in words if count == least)
-        words = kept + [(word, least) for word in rarest[: most - len(kept)]]
-    return tuple(sorted(words, key=lambda item: (-item[1], item[0])))
+def _by_count(words: Iterable[tuple[str, int]]) -> dict[int, list[str]]:
+    """Returns words by their count, of which few differ."""
+    by_count: defaultdict[int, list[str]] = defaultdict(list)
+    for word, count in words:
+        by_count[count].append(word)
+    return by_count
+
+
+def _most_frequent(by_count: Mapping[int, list[str]], most: int) -> tuple[tuple[str, int], ...]:
+    """Returns the `most` first words and their counts, by falling count, then by word."""
+    found: list[tuple[str, int]] = []
+    for count in sorted(by_count, reverse=True):
+        found += [(word, count) for word in sorted(by_count[count])[: most - len(found)]]
+        if len(found) == most:
+            break
+    return tuple(found)
 
 
 def words_needed(vocab_size: int) -> int:
@@ -477,8 +490,11 @@ def subword_splitter(kind: str, do_lower_case: bool) -> Callable[[str], list[str
     """
     empty = empty_tokenizer(kind, do_lower_case)
     normalizer, pre_tokenizer = empty.normalizer, empty.pre_tokenizer
+    ascii_words = _ASCII_WORDS[kind].findall
 
     def split(string: str) -> list[str]:
+        if string.isascii() and string.isprintable():
+            return ascii_words(_SPACES[kind] + (string.lower() if do_lower_case else string))
         text = string.encode("utf-8", "replace").decode().strip()
         if not text:
             return []

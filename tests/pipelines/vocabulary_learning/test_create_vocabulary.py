@@ -127,7 +127,7 @@ def test_partitions_and_flushes_dont_matter(tmp_path, monkeypatch, documents):
     assert learn("documents", lambda pipeline: pipeline | beam.Create(documents), ()) == few
     monkeypatch.setattr(word_counts, "BYTES_PER_PARTITION", 10)
     monkeypatch.setattr(word_counts, "MOST_WORDS", 10)
-    monkeypatch.setattr(word_counts, "BATCH_CHARACTERS", 100)
+    monkeypatch.setattr(word_counts, "MOST_STRINGS", 100)
     assert learn("many", lambda pipeline: pipeline, (source,)) == few
     size = sum(path.stat().st_size for path in (tmp_path / "corpus").iterdir())
     assert used == {64, 1024, size // 10} and size // 10 > 1024

@@ -78,7 +78,7 @@ def test_every_count_from_1_to_300(counters):
 
 
 def test_long_lines_are_cut_at_white_space(counters, monkeypatch):
-    monkeypatch.setattr(word_counts, "BATCH_CHARACTERS", 1000)
+    monkeypatch.setattr(word_counts, "MOST_STRINGS", 1000)
     words = [f"word{i % 700}" for i in range(140_000)]
     text = " ".join(words)
     assert max(map(len, word_counts.cut_text(text))) <= word_counts.PIECE_CHARACTERS < len(text)
@@ -331,7 +331,9 @@ def test_a_learned_bpe_is_the_library_s(capsys, tmp_path, corpus_file, lines):
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_words_are_those_that_the_tokenizer_cuts(kind):
+    draw = random.Random(0)
     texts = [case["text"] for case in GOLDEN["cases"]]
+    texts += ["".join(draw.choices("'sdmtrelvAZ09._^\t\x1c ", k=40)) for _ in range(500)]
     for lower in (False, True):
         empty, split = empty_tokenizer(kind, lower), subword_splitter(kind, lower)
         for stretch in {stretch for text in texts for stretch in text.split(" ")}:
