@@ -14,6 +14,8 @@ TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3 PYTHONDONTWRITEBYTECO
 	ORT_DISABLE_TELEMETRY=1
 # Most of the tests' time is XLA's, and many compile the same small model.
 XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xla)
+# Tests of other runners wait for processes and have limits of their own, up to an hour on a busy machine.
+RUNNER_PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -o faulthandler_timeout=3600
 # Each process loads TensorFlow, so more than a few gain nothing; fixtures are shared in a file, and
 # tests/conftest.py says in which order the files are best taken.
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
@@ -62,7 +64,7 @@ test-flink: $(SETUP)  ## the data command on Flink, also with killed processes; 
 		echo "skipped: Java 17 and Maven are needed to fetch and run Flink"; \
 	else \
 		$(MAKE) --no-print-directory $(FLINK_JAR) && \
-		BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) $(TEST_ENV) $(BIN)/python -m pytest -m flink tests/flink; \
+		BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) $(RUNNER_PYTEST) -m flink tests/flink; \
 	fi
 
 # What is missing is said; pytest skips the runners that it would fetch.
@@ -78,7 +80,7 @@ test-runners: $(SETUP)  ## the Beam commands on Prism, Spark and Flink; needs Go
 		echo "skipped: Go is needed to build Prism"; \
 	fi
 	BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) BEAMBERT_SPARK_JAR=$(abspath $(SPARK_JAR)) \
-		BEAMBERT_PRISM=$(abspath $(PRISM)) $(TEST_ENV) $(BIN)/python -m pytest -m runners tests/runners
+		BEAMBERT_PRISM=$(abspath $(PRISM)) $(RUNNER_PYTEST) -m runners tests/runners
 
 test-storage: .storage/.installed  ## the Beam commands on s3:// and hdfs://, whose clients it installs
 	PYTHONPATH=$(abspath .storage) $(TEST_ENV) $(BIN)/python -m pytest -m storage tests/storages
