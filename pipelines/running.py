@@ -280,7 +280,7 @@ def run_job(
       InputError: a worker raised one, or a service of Google refused the job.
     """
     started, folder = time.monotonic(), None
-    with plain_errors(), contextlib.ExitStack() as stack:
+    with plain_errors(), _told_once(), contextlib.ExitStack() as stack:
         if has_local_workers(options):
             folder = stack.enter_context(ProgressDisplay(describe)).folder
             stack.enter_context(quiet_libraries())
@@ -322,6 +322,20 @@ def plain_errors() -> Iterator[None]:
         if (found := _plain_error(error)) is None:
             raise
         raise found from error
+
+
+@contextlib.contextmanager
+def _told_once() -> Iterator[None]:
+    """Hides what a cluster logs of a worker's `InputError`, which the job's failure raises, too."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return f"{InputError.__name__}: " not in record.getMessage()
+
+    logging.root.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logging.root.removeFilter(is_other)
 
 
 def _plain_error(error: Exception) -> InputError | None:
