@@ -119,6 +119,8 @@ def word_starts(
 # Number of characters to split and tokenize at a time. At this size the overhead of a call doesn't
 # matter.
 BATCH_CHARACTERS = 1 << 20
+# A row of near duplicates counts as so many tokens, which take two bytes each.
+_TOKENS_PER_ROW = 42
 # Part of the name of a count, before a list in JSON: the numbers of documents that were lost and of
 # all with text, of characters that cleaning removed and of all, the file, and its part's start.
 LOST = "lost "
@@ -188,7 +190,9 @@ class TokenizeParts(beam.DoFn):
                 del document
                 if self._characters >= BATCH_CHARACTERS:
                     self._tokenize()
+                    # Band rows take more memory than the tokens of short documents.
                     tokens = sum(len(batch.tokens) for batch in self._tokenized)
+                    tokens += sum(map(len, self._bands)) * _TOKENS_PER_ROW
                     if tokens >= self._shuffle.tokens_at_a_time:
                         yield from self._send()
         if is_file:
