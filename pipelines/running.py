@@ -280,7 +280,7 @@ def run_job(
       InputError: a worker raised one, or a service of Google refused the job.
     """
     started, folder = time.monotonic(), None
-    with plain_errors(), _told_once(), contextlib.ExitStack() as stack:
+    with plain_errors(), _logged_errors_hidden(), contextlib.ExitStack() as stack:
         if has_local_workers(options):
             folder = stack.enter_context(ProgressDisplay(describe)).folder
             stack.enter_context(quiet_libraries())
@@ -325,7 +325,7 @@ def plain_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told_once() -> Iterator[None]:
+def _logged_errors_hidden() -> Iterator[None]:
     """Hides what a cluster logs of a worker's `InputError`, which the job's failure raises, too."""
 
     def is_other(record: logging.LogRecord) -> bool:

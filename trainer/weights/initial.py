@@ -395,11 +395,12 @@ def _open_own(path: str, flag: str) -> InitialWeights:
     found = model_folders.open_model(path, flag)
     kind = found.training["kind"]
     load = pretrained_model if kind == PRETRAINING else task_model
-    if kind != PRETRAINING and not _makes_vectors(kind):
-        raise InputError(f"{flag}={path}: is a fine-tuned model; give the folder of its encoder")
+    has_other_head = kind != PRETRAINING and not _makes_vectors(kind)
 
     def read() -> dict[str, np.ndarray]:
-        return {variable.path: variable.numpy() for variable in load(found).variables}
+        model = load(found)
+        model = model.encoder if has_other_head else model
+        return {variable.path: variable.numpy() for variable in model.variables}
 
     sha256 = io.sha256_of(f"{found.path}/{WEIGHTS_FILE}")
     length = found.training["max_seq_length"]

@@ -21,6 +21,7 @@ from beambert.trainer.finetuning import job
 from beambert.trainer.finetuning import run as finetuning_run
 from beambert.trainer.loop.config import TrainingFolders
 from beambert.trainer.tasks.span import SpanData
+from beambert.trainer.weights.initial import open_initial
 
 # As a user trains.
 WITH_XLA = True
@@ -224,6 +225,16 @@ def test_the_adapter_has_what_was_learnt(lora_folder, encoder_folder):
     assert len(arrays) == 2 * len(config["target_modules"]) + 4
     pooler = arrays["base_model.model.bert.pooler.dense.weight"]
     np.testing.assert_array_equal(after[min(POOLER)].T, pooler)
+
+
+@pytest.mark.slow
+def test_a_training_from_a_fine_tuned_model_takes_its_encoder_and_not_its_head(lora_folder):
+    taken, there = open_initial(str(lora_folder), "--init").read(), weights(lora_folder)
+
+    def total(arrays):
+        return sorted(float(np.sum(array, dtype=np.float64)) for array in arrays)
+
+    assert total(taken.values()) == total(there.values())
 
 
 def test_a_frozen_encoder_has_no_changes(task_folder, encoder_folder, tmp_path):
