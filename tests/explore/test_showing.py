@@ -186,7 +186,7 @@ def test_refusals(folders, capsys, tmp_path):
     assert "--vocab_file: missing" in refusal(capsys)
     assert f"--records={tmp_path}/none:" in refusal(capsys, f"--records={tmp_path}/none")
     assert "--model=" in refusal(capsys, "--model", records)
-    assert "lacks the head" in refusal(capsys, "--model", folders / "classifier")
+    assert "is a fine-tuned model" in refusal(capsys, "--model", folders / "classifier")
 
 
 @pytest.mark.parametrize("word", ["river", "River"])
