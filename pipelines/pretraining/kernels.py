@@ -501,12 +501,13 @@ def word_checksums(codes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
       codes: uint32 [characters], the code points of a text.
       kinds: uint8 [0x110000], what each character is.
     """
-    found, words, crc, in_word = np.empty(len(codes), np.uint64), 0, _ALL_BITS, False
+    found, words, crc, last = np.empty(len(codes), np.uint64), 0, _ALL_BITS, BETWEEN_WORDS
     for code in codes.astype(np.int64):
         kind = kinds[code]
-        if in_word and kind != IN_WORD:
+        if last != BETWEEN_WORDS and not last == kind == IN_WORD:
             found[words] = crc ^ _ALL_BITS
-            words, crc, in_word = words + 1, _ALL_BITS, False
+            words, crc = words + 1, _ALL_BITS
+        last = kind
         if kind == BETWEEN_WORDS:
             continue
         if code < 0x80:
@@ -522,11 +523,7 @@ def word_checksums(codes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
                     crc = _add_byte(crc, 0x80 | (code >> 12) & 63)
                 crc = _add_byte(crc, 0x80 | (code >> 6) & 63)
             crc = _add_byte(crc, 0x80 | code & 63)
-        in_word = True
-        if kind == WHOLE_WORD:
-            found[words] = crc ^ _ALL_BITS
-            words, crc, in_word = words + 1, _ALL_BITS, False
-    if in_word:
+    if last != BETWEEN_WORDS:
         found[words] = crc ^ _ALL_BITS
         words += 1
     return found[:words].copy()
