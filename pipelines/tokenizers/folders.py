@@ -221,7 +221,7 @@ def read_folder(folder: str, flag: str) -> tuple[Vocabulary, bool]:
         tokenizer = json.loads(word_piece_file(pieces.tokens, True, pieces.longest_word))
         tokenizer["normalizer"] |= _normalizer_of(settings, name)
         data = json.dumps(tokenizer).encode()
-    settings, added = _added_tokens(settings, tokenizer, named, optional)
+    settings, added = _added_tokens(settings, tokenizer, named, optional, name)
     if pieces:
         _check_special(settings, name)
     before = json.dumps(tokenizer)
@@ -230,7 +230,7 @@ def read_folder(folder: str, flag: str) -> tuple[Vocabulary, bool]:
         return pieces, lowers
     data = data if json.dumps(tokenizer) == before else json.dumps(tokenizer).encode()
     vocabulary, do_lower_case = _of_tokenizer(tokenizer, path, f"{flag}={path}", data, settings)
-    _check_in_text(vocabulary, tokenizer, name)
+    _check_in_text(vocabulary, tokenizer, named, name)
     return vocabulary, do_lower_case
 
 
@@ -329,8 +329,17 @@ def _check_special(settings: Mapping[str, Any], name: str) -> None:
             )
 
 
-def _check_in_text(vocabulary: Vocabulary, tokenizer: Mapping[str, Any], name: str) -> None:
-    """Refuses a tokenizer with a special token that it does not find in text."""
+def _check_in_text(
+    vocabulary: Vocabulary, tokenizer: Mapping[str, Any], named: str, name: str
+) -> None:
+    """Refuses a special token that is not found in text, or another one for unknown words."""
+    unknown = tokenizer["model"].get("unk_id")  # of a Unigram tokenizer
+    if named in _SPECIAL_OF_CLASS and unknown not in (None, vocabulary.special.unknown):
+        raise InputError(
+            f"{name}: unknown words have the id {unknown} by {TOKENIZER_FILE}, and "
+            f"{vocabulary.special.unknown} by {named}; name the token of {unknown} as unk_token in "
+            f"{TOKENIZER_CONFIG_FILE}"
+        )
     in_text = {token["content"] for token in tokenizer["added_tokens"]}
     for role, token in vocabulary.tokens_by_role().items():
         if token not in in_text:
@@ -352,6 +361,7 @@ def _added_tokens(
     tokenizer: Mapping[str, Any],
     named: str,
     optional: Callable[[str], dict[str, Any]],
+    folder: str,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Returns the settings with all special tokens, and the tokens that the files add.
 
@@ -360,6 +370,10 @@ def _added_tokens(
       tokenizer: content of tokenizer.json.
       named: name of the class, which has special tokens where no file says.
       optional: returns the content of another file of the folder; {} without it.
+      folder: flag and path of the folder, for messages.
+
+    Raises:
+      InputError: a setting is of another type.
     """
     usual = dict(zip(_SPECIAL_NAMES, _SPECIAL_OF_CLASS.get(named, ()), strict=False))
     if "pad_token" in (padding := tokenizer.get("padding") or {}):
@@ -380,6 +394,11 @@ def _added_tokens(
     for given in (settings, of_map):
         for name in _MORE_SPECIAL:
             more = given.get(name) or []
+            if not isinstance(more, dict | list):
+                raise InputError(
+                    f"{folder}: its tokenizer has {name} {str(more)[:60]!r}, which is no list; "
+                    "correct the file"
+                )
             special += more.values() if isinstance(more, dict) else more
     added += [no_rules | each if isinstance(each, dict) else {"content": each} for each in special]
     return merged, [each for each in added if content_of(each) is not None]

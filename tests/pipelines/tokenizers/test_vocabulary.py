@@ -144,6 +144,16 @@ def with_absent_frame(content):
     }
 
 
+def test_two_ids_of_unknown_words_are_refused(changed):
+    """The class in transformers 5 takes unk_token for them, and version 4 the file's unk_id."""
+
+    def change(content):
+        content["model"]["unk_id"] += 1
+
+    with pytest.raises(InputError, match="name the token of 4 as unk_token"):
+        given(changed(change, {"tokenizer_class": "XLMRobertaTokenizer"}, XLMR))
+
+
 def test_roles_are_named_in_the_config(changed):
     def rename(content):
         text = json.dumps(content).replace("<mask>", "<gap>").replace("<pad>", "<fill>")

@@ -136,6 +136,7 @@ TWICE = {token: i for i, token in enumerate((*SPECIAL_TOKENS, *WORDS))} | {"cat"
         (LOWER, {"tokenizer_class": "RobertaTokenizer"}, "its tokenizer_class 'RobertaTokenizer'"),
         (LOWER, {"tokenizer_class": "LlamaTokenizerFast"}, "its tokenizer_class 'LlamaTokenizer'"),
         (LOWER, {"added_tokens_decoder": DECODER}, "'covid' was added"),
+        (LOWER, {"additional_special_tokens": True}, "'True', which is no list"),
         # Two tokens have the id 5.
         (STRIP, None, "same id"),
     ],
