@@ -174,10 +174,14 @@ class ChoiceObjective(ClassificationObjective):
         return [tf.TensorSpec([None, None, longest], tf.int32, name=name) for name in ID_INPUTS]
 
 
+# The name that transformers gives to a single output; text-embeddings-inference needs it written.
+_ONE_LABEL = {"num_labels": 1, "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+
+
 class RegressionObjective(TaskObjective):
     """The squared error of one number per example."""
 
-    HUGGING_FACE_CONFIG = {"problem_type": "regression", "num_labels": 1}
+    HUGGING_FACE_CONFIG = {"problem_type": "regression"} | _ONE_LABEL
     losses = ("mean_squared_error",)
     weight_of = {"mean_squared_error": "examples"}
 
@@ -209,7 +213,7 @@ class RelevanceObjective(RegressionObjective):
     """A sigmoid of one number per pair, whose target is the relevance (BCE of cross-encoders)."""
 
     # CrossEncoder of sentence-transformers takes the sigmoid of a single label.
-    HUGGING_FACE_CONFIG = {"num_labels": 1}
+    HUGGING_FACE_CONFIG = _ONE_LABEL
     HUB_TASK = "text-ranking"
     NOT_FOR_SENTENCES = (
         "reads pairs of texts, for which sentence-transformers has its CrossEncoder; export it "

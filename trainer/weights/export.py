@@ -311,6 +311,10 @@ def _configuration(found: ModelFolder, its_class: str) -> dict[str, Any]:
     else:
         ids |= dict.fromkeys(("bos_token_id", "cls_token_id"), special.classify)
         ids |= dict.fromkeys(("eos_token_id", "sep_token_id"), special.separate)
+    if config.family == "modernbert":
+        # text-embeddings-inference has no defaults for these.
+        ids |= {"initializer_cutoff_factor": 2.0}  # of ModernBertConfig in transformers
+        ids |= {key: value for key, value in config.fixed.items() if value is not None}
     return ids | config.to_values() | {"architectures": [its_class], "torch_dtype": "float32"}
 
 
