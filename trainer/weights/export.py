@@ -303,19 +303,16 @@ def _configuration(found: ModelFolder, its_class: str) -> dict[str, Any]:
     special, config = found.vocabulary.special, found.config
     ids = {"pad_token_id": special.padding}
     if config.family == "bert":
-        ids |= {
-            "model_type": "bert",
-            "layer_norm_eps": ORIGINAL_EPSILON,
-            "position_embedding_type": "absolute",
-        }
+        ids |= {"model_type": "bert", "layer_norm_eps": ORIGINAL_EPSILON}
     else:
         ids |= dict.fromkeys(("bos_token_id", "cls_token_id"), special.classify)
         ids |= dict.fromkeys(("eos_token_id", "sep_token_id"), special.separate)
     if config.family == "modernbert":
-        # text-embeddings-inference has no defaults for these.
-        ids |= {"initializer_cutoff_factor": 2.0}  # of ModernBertConfig in transformers
-        ids |= {key: value for key, value in config.fixed.items() if value is not None}
-    return ids | config.to_values() | {"architectures": [its_class], "torch_dtype": "float32"}
+        # The default of transformers; text-embeddings-inference has none.
+        ids |= {"initializer_cutoff_factor": 2.0}
+    fixed = {key: value for key, value in config.fixed.items() if value is not None}
+    more = {"architectures": [its_class], "torch_dtype": "float32"}
+    return ids | fixed | config.to_values() | more
 
 
 def _colbert_settings(found: ModelFolder) -> dict[str, Any]:
