@@ -230,7 +230,7 @@ def read_folder(folder: str, flag: str) -> tuple[Vocabulary, bool]:
         return pieces, lowers
     data = data if json.dumps(tokenizer) == before else json.dumps(tokenizer).encode()
     vocabulary, do_lower_case = _of_tokenizer(tokenizer, path, f"{flag}={path}", data, settings)
-    _check_in_text(vocabulary, tokenizer, named, name)
+    _check_special_tokens(vocabulary, tokenizer, named, name)
     return vocabulary, do_lower_case
 
 
@@ -329,7 +329,7 @@ def _check_special(settings: Mapping[str, Any], name: str) -> None:
             )
 
 
-def _check_in_text(
+def _check_special_tokens(
     vocabulary: Vocabulary, tokenizer: Mapping[str, Any], named: str, name: str
 ) -> None:
     """Refuses a special token that is not found in text, or another one for unknown words."""
@@ -361,7 +361,7 @@ def _added_tokens(
     tokenizer: Mapping[str, Any],
     named: str,
     optional: Callable[[str], dict[str, Any]],
-    folder: str,
+    name: str,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Returns the settings with all special tokens, and the tokens that the files add.
 
@@ -370,7 +370,7 @@ def _added_tokens(
       tokenizer: content of tokenizer.json.
       named: name of the class, which has special tokens where no file says.
       optional: returns the content of another file of the folder; {} without it.
-      folder: flag and path of the folder, for messages.
+      name: flag and path of the folder, for messages.
 
     Raises:
       InputError: a setting is of another type.
@@ -389,14 +389,14 @@ def _added_tokens(
     mask = merged.get("mask_token")
     if named in _STRIPS_MASK and isinstance(mask, str):
         added.append(no_rules | {"content": mask, "lstrip": True})
-    names = [*(name for names, _ in ROLES.values() for name in names), "sep_token", "eos_token"]
-    special = [merged.get(name) for name in names]
+    keys = [*(key for keys, _ in ROLES.values() for key in keys), "sep_token", "eos_token"]
+    special = [merged.get(key) for key in keys]
     for given in (settings, of_map):
-        for name in _MORE_SPECIAL:
-            more = given.get(name) or []
+        for key in _MORE_SPECIAL:
+            more = given.get(key) or []
             if not isinstance(more, dict | list):
                 raise InputError(
-                    f"{folder}: its tokenizer has {name} {str(more)[:60]!r}, which is no list; "
+                    f"{name}: its tokenizer has {key} {str(more)[:60]!r}, which is no list; "
                     "correct the file"
                 )
             special += more.values() if isinstance(more, dict) else more
