@@ -194,8 +194,7 @@ def count_differences(original: str, texts: Sequence[str]) -> dict[str, int]:
         counter = WordCounter(lower)
         for text in texts:
             counter.add(text)
-        counts = {word.decode(): count for word, count in counter.take().items()}
-        words = learning.CorpusWords.of(counts, learning.words_needed(_VOCAB_SIZE))
+        words = learning.CorpusWords.of(counter.take(), learning.words_needed(_VOCAB_SIZE))
         characters = learning.choose_characters(words, _VOCAB_SIZE, lower)
         vocabulary = learning.learn_vocabulary(words, characters, _VOCAB_SIZE, lower)
         ids = {token: number for number, token in enumerate(vocabulary.tokens)}

@@ -68,6 +68,11 @@ def split_characters(text: str, drops_accents: bool) -> str:
     return text.translate(_SPLIT_WITHOUT_ACCENTS if drops_accents else _SPLIT)
 
 
+def is_plain(text: str) -> bool:
+    """Returns whether a text is ASCII without control characters."""
+    return text.isascii() and text.isprintable()
+
+
 def words_of(text: str, do_lower_case: bool) -> list[str]:
     """Returns the words of a text that WordPiece cuts into pieces.
 
@@ -75,7 +80,7 @@ def words_of(text: str, do_lower_case: bool) -> list[str]:
       text: the text.
       do_lower_case: lower the case and strip the accents, as uncased vocabularies need it.
     """
-    if text.isascii() and text.isprintable():
+    if is_plain(text):
         return _ASCII_WORDS.findall(text.lower() if do_lower_case else text)
     # Lone surrogates (half a character, from broken JSON escapes) become "?".
     text = text.encode("utf-8", "replace").decode().translate(_CLEANED)

@@ -11,7 +11,6 @@ partition.
 """
 
 import dataclasses
-import functools
 import json
 import os
 import zlib
@@ -62,7 +61,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     Vocabulary,
 )
-from beambert.pipelines.tokenizers.word_pieces import words_of
+from beambert.pipelines.tokenizers.word_pieces import is_plain
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import (
     CorpusWords,
@@ -72,7 +71,7 @@ from beambert.pipelines.vocabulary_learning.learning import (
     extend_vocabulary,
     learn_tokenizer,
     learn_vocabulary,
-    subword_splitter,
+    splitter_of,
     tokens_of,
     unknown_words,
     words_needed,
@@ -276,12 +275,9 @@ class WordCounter:
 
     def __init__(self, do_lower_case: bool, kind: str = WORDPIECE):
         """Chooses the word splitter of a kind of tokenizer."""
-        if kind == WORDPIECE:
-            self._split = functools.partial(words_of, do_lower_case=do_lower_case)
-        else:
-            self._split = subword_splitter(kind, do_lower_case)
+        self._split = splitter_of(kind, do_lower_case)
         self._strings: Counter[str] = Counter()
-        self._words: Counter[str] = Counter()
+        self._words: dict[str, int] = {}
 
     def add(self, text: str) -> None:
         """Counts the words of a text."""
@@ -291,22 +287,25 @@ class WordCounter:
                 self._split_strings()
 
     def _split_strings(self) -> None:
-        words = self._words
+        groups: dict[tuple[int, bool], list[str]] = {}
         for string, count in self._strings.items():
-            for word in self._split(string):
-                words[word] += count
+            groups.setdefault((count, is_plain(string)), []).append(string)
         self._strings.clear()
+        words = self._words
+        for (count, _), strings in groups.items():
+            for word in self._split(strings):
+                words[word] = words.get(word, 0) + count
 
     @property
     def is_full(self) -> bool:
         """Whether the counts should be taken before more texts are added."""
         return len(self._words) >= MOST_WORDS
 
-    def take(self) -> Counter[bytes]:
-        """Returns the counts so far, of words in UTF-8, and resets them."""
+    def take(self) -> dict[str, int]:
+        """Returns the counts so far, and resets them."""
         self._split_strings()
-        words, self._words = self._words, Counter()
-        return Counter({word.encode(): count for word, count in words.items()})
+        words, self._words = self._words, {}
+        return words
 
 
 def partitions_of(inputs: Sequence[InputFile]) -> int:
@@ -314,33 +313,35 @@ def partitions_of(inputs: Sequence[InputFile]) -> int:
     return max(FEWEST_PARTITIONS, sum(file.bytes for file in inputs) // BYTES_PER_PARTITION)
 
 
-def pack_counts(words: Counter[bytes], partitions: int) -> Iterator[tuple[int, bytes]]:
+def pack_counts(words: Mapping[str, int], partitions: int) -> Iterator[tuple[int, bytes]]:
     """Yields (partition, packed words and counts); a word always has the same partition.
 
     Compressed, they take half the memory where a runner groups them.
     """
-    packed: dict[int, list[bytes]] = {}
+    packed: dict[int, dict[int, list[str]]] = {}
     for word, count in words.items():
-        key = zlib.crc32(word) % partitions
-        packed.setdefault(key, []).append(b"%b %d" % (word, count))
-    for key, lines in packed.items():
-        yield key, zlib.compress(b"\n".join(lines), 1)
+        by_count = packed.setdefault(zlib.crc32(word.encode()) % partitions, {})
+        by_count.setdefault(count, []).append(word)
+    for key, by_count in packed.items():
+        lines = (f"{count} {' '.join(of_count)}" for count, of_count in by_count.items())
+        yield key, zlib.compress("\n".join(lines).encode(), 1)
 
 
-def unpack_counts(packed: bytes) -> Iterator[tuple[str, int]]:
-    """Yields the words and counts that `pack_counts` packed."""
+def unpack_counts(packed: bytes) -> Iterator[tuple[int, list[str]]]:
+    """Yields the counts that `pack_counts` packed, and the words of each."""
     for line in zlib.decompress(packed).decode().split("\n"):
-        word, count = line.split(" ")
-        yield word, int(count)
+        count, *words = line.split(" ")
+        yield int(count), words
 
 
 def sum_partition(element: tuple[int, Iterable[bytes]], most: int) -> CorpusWords:
     """Returns the sum of a partition's packed counts, with the `most` most frequent words."""
-    words: Counter[str] = Counter()
+    sums: dict[str, int] = {}
     for packed in element[1]:
-        for word, count in unpack_counts(packed):
-            words[word] += count
-    return CorpusWords.of(words, most)
+        for count, words in unpack_counts(packed):
+            for word in words:
+                sums[word] = sums.get(word, 0) + count
+    return CorpusWords.of(sums, most)
 
 
 def no_words(number: int, noun: str) -> str:
@@ -482,7 +483,7 @@ class WriteVocabulary(beam.DoFn):
             **more,
         }
         about = dict(self._about) | {
-            "versions": library_versions(["tensorflow-text", "tokenizers"]),
+            "versions": library_versions(["tokenizers"]),
             "sha256": vocabulary.sha256,
             "counts": counts,
         }

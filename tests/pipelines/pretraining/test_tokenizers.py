@@ -22,7 +22,7 @@ from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.vocabulary_learning.learning import (
     CorpusWords,
     learn_tokenizer,
-    subword_splitter,
+    splitter_of,
 )
 
 # A tokenizer -> another one.
@@ -166,8 +166,8 @@ def test_a_piece_that_crosses_words_joins_them():
 
 
 def learned(kind: str):
-    split, parts = subword_splitter(kind, False), " ".join([*ARTICLE_1.values()] * 3).split()
-    counts = Counter(word for part in parts for word in split(part))
+    parts = " ".join([*ARTICLE_1.values()] * 3).split()
+    counts = Counter(splitter_of(kind, False)(parts))
     return learn_tokenizer(CorpusWords.of(counts, 10_000), kind, 400, False)
 
 
