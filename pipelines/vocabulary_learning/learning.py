@@ -499,7 +499,7 @@ def splitter_of(kind: str, do_lower_case: bool) -> Callable[[Sequence[str]], lis
     """Returns a function from strings without spaces to all words that a kind of tokenizer cuts.
 
     Each string stands behind a space. A word of BPE or Unigram has the mark of the space before it,
-    "Ġ" or "▁". Strings that are all plain (`is_plain`) take a fifth of the time.
+    "Ġ" or "▁".
     """
     if kind == WORDPIECE:
         return lambda strings: words_of(" ".join(strings), do_lower_case)
