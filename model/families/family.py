@@ -140,10 +140,9 @@ class Family:
 
     def discriminator_name(self, path: str) -> tuple[str, bool] | None:
         """Returns a variable's name in the exported discriminator, see `namer`."""
-        if path.startswith("generator"):
-            return None
-        name, is_transposed = self.namer(PRE_TRAINING)(path)
-        return re.sub(r"^bert\.", "electra.", name), is_transposed
+        if named := self.namer(PRE_TRAINING)(path):
+            return re.sub(r"^bert\.", "electra.", named[0]), named[1]
+        return None
 
     def namer(self, class_ending: str) -> Callable[[str], tuple[str, bool] | None]:
         """Returns what names this package's variables as a class of `transformers` does.
@@ -156,15 +155,20 @@ class Family:
           a variable that the class doesn't have.
         """
         rules = [*self.task_names.get(class_ending, {}).items(), *self.names.items()]
+        # A class of the encoder alone names its variables without the prefix.
+        prefix = self.model_prefix if class_ending == ENCODER else ""
 
         def name_of(path: str) -> tuple[str, bool] | None:
+            if path.startswith("generator"):  # It only trains a discriminator.
+                return None
             name, is_transposed = hugging_face_name(path)
             for pattern, replacement in rules:
                 if found := re.match(pattern, name):
                     if replacement is None:
                         return None
-                    return found.expand(replacement) + name[found.end() :], is_transposed
-            return name, is_transposed
+                    name = found.expand(replacement) + name[found.end() :]
+                    break
+            return (name.removeprefix(prefix), is_transposed) if name.startswith(prefix) else None
 
         return name_of
 

@@ -38,20 +38,17 @@ def write_adapter(
     if ending is None or "windows" in training:
         return
     family = family_of(model.config)
-    prefix = family.model_prefix if ending == ENCODER else ""
     name_of, arrays, targets = family.namer(ending), {}, []
     for path, (a_IR, b_RO) in lora_changes(model.encoder).items():
         if named := name_of(path):
-            targets.append(named[0].removeprefix(prefix).removesuffix(".weight"))
+            targets.append(named[0].removesuffix(".weight"))
             arrays[f"{targets[-1]}.lora_A.weight"] = a_IR.T
             arrays[f"{targets[-1]}.lora_B.weight"] = b_RO.T
     whole = {}
     for variable in (model if is_task else model.encoder).trainable_variables:
         named = None if "lora_kernel" in variable.path else name_of(variable.path)
-        # ModernBERT's head is none of the bare encoder.
-        if named and named[0].startswith(prefix):
-            name = named[0].removeprefix(prefix)
-            whole[name] = variable.numpy().T if named[1] else variable.numpy()
+        if named:  # ModernBERT's head is none of the bare encoder.
+            whole[named[0]] = variable.numpy().T if named[1] else variable.numpy()
     modules = {name.removeprefix(family.model_prefix).partition(".")[0] for name in whole}
     config = {
         "peft_type": "LORA",

@@ -14,6 +14,7 @@ from beambert.folders import file_held
 from beambert.model.checkpoint_names import original_name
 from beambert.model.config import ORIGINAL_EPSILON
 from beambert.model.families.debertav2 import merged
+from beambert.model.families.family import ENCODER
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.model.sentence_encoder import DIMENSIONS, Pooling
@@ -111,7 +112,7 @@ def export_sentence_transformers(
     length = {"max_seq_length": found.training["max_seq_length"], "do_lower_case": False}
 
     def write(folder: str) -> None:
-        _write_hugging_face(folder, found)
+        _write_hugging_face(folder, found, is_bare=True)
         _write_json(f"{folder}/{embedder.MODULES_FILE}", listed)
         _write_json(f"{folder}/{_POOLING_FOLDER}/{embedder.MODULE_FILE}", of_pooling)
         _write_json(f"{folder}/{embedder.ENCODER_FILE}", length)
@@ -259,12 +260,22 @@ def _module(index: int, path: str, kind: str, package: str = _PACKAGE) -> dict[s
     return {"idx": index, "name": str(index), "path": path, "type": f"{package}.{kind}"}
 
 
-def _write_hugging_face(folder: str, found: ModelFolder) -> None:
-    """Writes the files that `transformers` loads, those of the tokenizer too, into a folder."""
+def _write_hugging_face(folder: str, found: ModelFolder, is_bare: bool = False) -> None:
+    """Writes the files that `transformers` loads, those of the tokenizer too, into a folder.
+
+    Args:
+      folder: the folder.
+      found: the model.
+      is_bare: whether to write the encoder without heads, as the class by which servers such as
+        vLLM know an encoder of texts.
+    """
     import safetensors.numpy
 
     family = family_of(found.config)
-    if objective_of(found.training) == RTD:
+    if is_bare:
+        config = _configuration(found, family.class_prefix + ENCODER)
+        names = family.namer(ENCODER)
+    elif objective_of(found.training) == RTD:
         config = _configuration(found, family.discriminator_class)
         if found.config.family == "bert":
             config |= {"model_type": "electra", "embedding_size": found.config.embedding_width}
@@ -272,7 +283,8 @@ def _write_hugging_face(folder: str, found: ModelFolder) -> None:
     else:
         ending, more = _class_of(found)
         config = _configuration(found, family.class_prefix + ending) | more
-        names = family.namer(ending)
+        # The classes of ColBERT have the encoder by its prefix, and a layer beside it.
+        names = family.namer("" if found.training["kind"] == LATE_INTERACTION else ending)
     weights = _weights(_load(found), names)
     data = safetensors.numpy.save(weights, metadata={"format": "pt"})
     io.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
@@ -293,6 +305,8 @@ def _class_of(found: ModelFolder) -> tuple[str, dict[str, Any]]:
             " export it as a SavedModel"
         )
     if kind.NAMES_LABELS:
+        # `transformers` counts the names; text-embeddings-inference needs ModernBERT's written.
+        more["num_labels"] = len(training["labels"])
         more["id2label"] = {str(index): label for index, label in enumerate(training["labels"])}
         more["label2id"] = {label: index for index, label in enumerate(training["labels"])}
     return kind.HUGGING_FACE_CLASS, more | dict(kind.HUGGING_FACE_CONFIG)
@@ -307,9 +321,11 @@ def _configuration(found: ModelFolder, its_class: str) -> dict[str, Any]:
     else:
         ids |= dict.fromkeys(("bos_token_id", "cls_token_id"), special.classify)
         ids |= dict.fromkeys(("eos_token_id", "sep_token_id"), special.separate)
+    # Defaults of `transformers`, which text-embeddings-inference does not have.
     if config.family == "modernbert":
-        # The default of transformers; text-embeddings-inference has none.
         ids |= {"initializer_cutoff_factor": 2.0}
+    if config.family == "deberta-v2":
+        ids |= {"pooler_hidden_size": config.hidden_size}
     fixed = {key: value for key, value in config.fixed.items() if value is not None}
     more = {"architectures": [its_class], "torch_dtype": "float32"}
     return ids | fixed | config.to_values() | more
