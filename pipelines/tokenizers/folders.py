@@ -571,7 +571,10 @@ def _vocabulary_of(tokenizer: Mapping[str, Any], path: str) -> Vocabulary | None
 
 
 def word_piece_file(
-    tokens: Sequence[str], do_lower_case: bool, longest_word: int = LONGEST_WORD
+    tokens: Sequence[str],
+    do_lower_case: bool,
+    longest_word: int = LONGEST_WORD,
+    second_segment: int = 1,
 ) -> bytes:
     """Returns the tokenizer.json of a vocabulary of word pieces.
 
@@ -581,7 +584,7 @@ def word_piece_file(
     Args:
       tokens: tokens by id.
       do_lower_case: whether texts are lower-cased and lose their accents.
-      longest_word: number of characters of the longest word, see `Vocabulary`.
+      longest_word, second_segment: see `Vocabulary`.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -592,21 +595,30 @@ def word_piece_file(
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    return framed(tokenizer, ("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"]))
+    ends = ("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])
+    return framed(tokenizer, *ends, 1, second_segment)
 
 
-def framed(tokenizer: "Tokenizer", first: tuple[str, int], last: tuple[str, int]) -> bytes:
+def framed(
+    tokenizer: "Tokenizer",
+    first: tuple[str, int],
+    last: tuple[str, int],
+    separators: int,
+    second_segment: int,
+) -> bytes:
     """Returns the tokenizer.json of a tokenizer that frames texts: [CLS] A [SEP] B [SEP].
 
     Args:
       tokenizer: tokenizer, which is changed.
       first, last: the tokens before and behind, with their ids.
+      separators, second_segment: see `Vocabulary`.
     """
     from tokenizers.processors import TemplateProcessing
 
+    one, two = [first[0], "$A"], [f"$B:{second_segment}", f"{last[0]}:{second_segment}"]
     tokenizer.post_processor = TemplateProcessing(
-        single=[first[0], "$A", last[0]],
-        pair=[first[0], "$A", last[0], "$B:1", f"{last[0]}:1"],
+        single=[*one, last[0]],
+        pair=[*one, *[last[0]] * separators, *two],
         special_tokens=[first, last],
     )
     return tokenizer.to_str(pretty=True).encode()

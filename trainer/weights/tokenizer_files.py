@@ -48,25 +48,29 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
     vocabulary, most = found.vocabulary, found.config.longest_sequence
     if found.training["kind"] != PRETRAINING:  # It was trained on no longer texts, or windows.
         most = found.training["max_seq_length"]
-    more = {"model_max_length": most}
+    more, second = {"model_max_length": most}, vocabulary.second_segment
     if (found.config.segments or 1) < 2:  # A second segment is none of its inputs.
         more["model_input_names"] = ["input_ids", "attention_mask"]
+        # text-embeddings-inference does not read that. The tokenizer of an encoder stays that of
+        # the records, with which `pretrain --init` goes on.
+        second = second if found.training["kind"] == PRETRAINING else 0
     if not isinstance(vocabulary, TokenizerVocabulary):
         config = _bert_config(found.do_lower_case, vocabulary.longest_word) | more
         return vocabulary.files() | {
             TOKENIZER_CONFIG_FILE: json_bytes(config),
             TOKENIZER_FILE: word_piece_file(
-                vocabulary.tokens, found.do_lower_case, vocabulary.longest_word
+                vocabulary.tokens, found.do_lower_case, vocabulary.longest_word, second
             ),
         }
     config = vocabulary.config() | more
     data = vocabulary.data
-    if not vocabulary.has_frame:
+    if not vocabulary.has_frame or second != vocabulary.second_segment:
         from tokenizers import Tokenizer
 
         special = vocabulary.special
         first, last = ((vocabulary.tokens[i], i) for i in (special.classify, special.separate))
-        data = framed(Tokenizer.from_str(data.decode()), first, last)
+        tokenizer = Tokenizer.from_str(data.decode())
+        data = framed(tokenizer, first, last, vocabulary.separators, second)
     return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}
 
 

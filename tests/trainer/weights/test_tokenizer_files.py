@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 from support.nasty_text import NASTY
+from support.tokenizer_kinds import MODERNBERT, XLMR, train
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from beambert.errors import InputError
@@ -313,6 +314,28 @@ def test_a_model_without_a_second_segment_is_given_none(vocabulary, family):
     files = exported_files(ModelFolder("model", config, vocabulary, training))
     names = json.loads(files["tokenizer_config.json"]).get("model_input_names", ["token_type_ids"])
     assert ("token_type_ids" in names) == (family in ("bert", "albert", "electra"))
+
+
+@pytest.mark.parametrize("pieces", ["word pieces", MODERNBERT, XLMR])
+def test_servers_get_no_second_segment_for_a_model_without_one(vocabulary, pieces):
+    """text-embeddings-inference takes the segments of a pair from tokenizer.json alone."""
+    if pieces == "word pieces":
+        data = word_piece_file(vocabulary.tokens, True)
+    else:
+        data = train(pieces, NASTY.split(), 400).to_str().encode()
+        vocabulary = TokenizerVocabulary.read(data, "tokenizer.json")
+    expected = Tokenizer.from_str(data.decode()).encode("the river", "the")
+    for family, kind in (("roberta", RERANK), ("bert", RERANK), ("roberta", PRETRAINING)):
+        config = FAMILIES[family].config(vocab_size=len(vocabulary.tokens))
+        training = {"kind": kind, "max_seq_length": 24, "do_lower_case": True}
+        files = exported_files(ModelFolder("model", config, vocabulary, training))
+        found = Tokenizer.from_str(files["tokenizer.json"].decode()).encode("the river", "the")
+        assert found.ids == expected.ids
+        if (family, kind) == ("roberta", RERANK):
+            assert not any(found.type_ids)
+        else:
+            assert found.type_ids == expected.type_ids
+            assert any(found.type_ids) == (pieces != XLMR)
 
 
 def export(vocabulary, do_lower_case, folder=None) -> dict[str, bytes]:
