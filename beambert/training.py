@@ -182,12 +182,14 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
 
     budget, least = job.budget, before(1) + after
     if budget < (needed := max(least / MOST_BESIDE, least + LEAST_SECONDS)):
+        of_task = f", {duration(TASK)} of it for --task_data" if after > PAGE else ""
         raise InputError(
             f"--budget={duration(budget)}: {size(text_bytes)} of text take {duration(least)} "
-            f"besides the training; give at least {math.ceil(needed / 60)}min"
+            f"besides the training{of_task}; give at least {math.ceil(needed / 60)}min"
         )
     sequences = text_bytes / CHARACTERS_A_TOKEN / goal.lengths[0]
-    passes = min(max(math.ceil(goal.sequences_a_second * budget / sequences), 1), MOST_PASSES)
+    read = goal.sequences_a_second * (budget - least)
+    passes = min(math.ceil(read / sequences), MOST_PASSES)
     passes = 1 if job.init else passes  # Its masks are drawn anew each time.
     while before(passes) + after > MOST_BESIDE * budget:
         passes -= 1
@@ -284,7 +286,7 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
         text = look(job)
         made = plan(job, text.bytes)
         print("\n".join([*text.lines(), *describe(job, made)]), flush=True)
-        print("the steps are commands; flags that their lines name are those of the command alone")
+        print("each step is a command of its own; messages name the flags of that command")
         steps = commands(job, made, made.training)
         if folder is None:
             steps += [*task_commands(job), *judging_commands(job, "SCORE")] if job.task_data else []

@@ -68,7 +68,9 @@ class Text:
 
     def lines(self) -> list[str]:
         """Returns what is printed."""
-        return [*self.examples, *self.notes, f"{counted(self.files, 'file')}, {size(self.bytes)}"]
+        head = "documents at the beginnings of files; long ones end here in the middle:"
+        files = f"{counted(self.files, 'file')}, {size(self.bytes)}"
+        return [head, *self.examples, *self.notes, files]
 
 
 def check_task(job: TrainJob) -> None:

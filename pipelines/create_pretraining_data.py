@@ -69,11 +69,11 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(argv)
     job = read_settings(PretrainingDataJob, flags)
-    if not job.patterns:
-        raise InputError("--input: missing; name the files to read, or give --source")
     with loading():
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.pretraining import run
+    if not job.patterns:
+        raise InputError("--input: missing; name the files to read, or give --source")
     if flags.dry_run:
         run.estimate_pretraining_data(job, options)
     else:

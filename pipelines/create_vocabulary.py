@@ -51,9 +51,9 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(argv)
     job = read_settings(VocabularyJob, flags)
-    if not job.patterns:
-        raise InputError("--input: missing; name the files to read, or give --source")
     with loading():
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.vocabulary_learning.run import learn_vocabulary
+    if not job.patterns:
+        raise InputError("--input: missing; name the files to read, or give --source")
     learn_vocabulary(job, options)

@@ -228,6 +228,8 @@ class _Table(LineFormat):
         else:
             return
         advice = ", or give --format=text"
+        if "\ufffd" in "".join(names):
+            advice += f"; these are not in --encoding={','.join(options.encodings)}"
         at = find_column(names, options.text_column, "--text_column", advice)
         of_language = None
         if options.language_column:

@@ -232,7 +232,7 @@ def _folder_result(
     result["figures"] = {
         "labels": list(label_words(made_with.pairs)) if has_label else None,
         **figures(statistics, has_label),
-        **_figures_from_info(folder, statistics),
+        **_figures_from_info(folder),
         "lost_predictions_share": lost_predictions_share(statistics, made_with.masked_lm_prob),
         **repeat_shares(findings.repeats, made_with),
         **text_figures(findings.artefacts, statistics.measured, made_with),
@@ -302,10 +302,10 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
     ]
 
 
-def _figures_from_info(folder: FoundFolder, statistics: RecordStatistics) -> dict[str, Any]:
+def _figures_from_info(folder: FoundFolder) -> dict[str, Any]:
     """Returns figures that only info.json has; None for those that it lacks."""
     counts = folder.made_with.counts
-    forced, instances = counts.get("forced_random_next"), max(statistics.instances, 1)
+    forced, instances = counts.get("forced_random_next"), max(counts.get("instances", 0), 1)
     sources = {n: each for n, each in counts.get("sources", {}).items() if "passes" in each}
     return {
         "forced_random_next_share": None if forced is None else round(forced / instances, 6),

@@ -134,9 +134,11 @@ def summarize(output: str) -> str:
         f"{counted(counts['documents'], 'document')}{cleaned}"
     )
     kind = parameters.get("kind", WORDPIECE)
-    if kind == WORDPIECE:
-        rare = counts["rare_characters"] / counts["characters"]
-        line += f"; {rare:.4%} of the characters are too rare for a token: words with one are [UNK]"
+    if rare := counts.get("rare_characters"):
+        line += (
+            f"; {rare:,} of {counts['characters']:,} characters are too rare for a token: words "
+            "with one are [UNK]"
+        )
     if rejected := counts["rejected"]:
         read = counts["documents"] + counts["skipped"] + rejected
         line += (

@@ -226,6 +226,7 @@ def refusal(command: str, *arguments: str) -> str:
             ["--input=x", "--output=y", "--runer=R"],
             "--runer=R: no such flag; did you",
         ),
+        ("data", ["--inputs=x", "--vocab_file=v", "--output=y"], "--inputs=x: no such flag; did"),
         ("finetune", ["--epochs=3"], "--epochs=3: no such flag; did you mean --num_train_epochs?"),
         ("vocab", ["--input=x", "--output=y", "z.txt"], "z.txt: is neither a flag nor the value"),
         ("vocab", ["--input=x", "--output=y", "-qqqqq"], "-qqqqq: no such flag; see --help"),

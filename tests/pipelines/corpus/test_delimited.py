@@ -76,6 +76,10 @@ def test_the_separator_that_excel_states():
             b"<HEADLINE>\t\t\n",
             r"--text_column=text: no such column; the first line has tabs: give --format=tsv",
         ),
+        (
+            b"id,gr\xf6\xdfe\n",
+            r"--text_column=text: no such .*; these are not in --encoding=utf-8$",
+        ),
         (b"text,text\n", r"--text_column=text: two columns have that name; rename one"),
     ],
 )

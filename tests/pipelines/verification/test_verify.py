@@ -162,6 +162,9 @@ class TestFinishedFolder:
             assert figures["filled_share"] == pytest.approx(counts["filled_share"], abs=1e-6)
             forced = counts["forced_random_next"] / counts["instances"]
             assert figures["forced_random_next_share"] == pytest.approx(forced, abs=1e-6)
+        whole = run.folders[f"{run.root}/in order/128"]["figures"]["forced_random_next_share"]
+        half = run.folders[f"{run.root}/missing file"]["figures"]
+        assert half["forced_random_next_share"] == whole > 0
         held_out = folders[1]
         assert held_out["held_out_of"] == folders[0]["path"]
         assert held_out["figures"]["openings_also_in_training"] < 0.01
