@@ -62,7 +62,6 @@ def run(corpus: pathlib.Path, vocab_file: str, dupe_factor: int, workers: int) -
         command += [f"--dupe_factor={dupe_factor}"]
         if workers > 1:
             command += [f"--direct_num_workers={workers}"]
-            command += ["--direct_running_mode=multi_processing"]
         started, peak = time.monotonic(), 0
         log = pathlib.Path(temporary, "log")
         with open(log, "wb") as file:

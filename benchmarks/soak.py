@@ -86,7 +86,7 @@ _PRETRAIN = (
 JOBS = {
     "vocab": "vocab --input={made}/text.txt --vocab_size=500 --output={out}/vocab.txt",
     "data": _DATA,
-    "data_2_workers": _DATA + " --direct_num_workers=2 --direct_running_mode=multi_processing",
+    "data_2_workers": _DATA + " --direct_num_workers=2",
     "pretrain": _PRETRAIN,
     "pretrain_mlm": _PRETRAIN + " --objective=mlm --masking=dynamic",
     "pretrain_rtd": _PRETRAIN + " --objective=rtd",

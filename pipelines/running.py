@@ -36,7 +36,7 @@ Build = Callable[["Pipeline", str | None], object]
 
 BEAM_HELP = """Flags that aren't listed here go to Beam: --runner=DataflowRunner --project=P.
 The default runner, FnApiRunner, uses one process on this machine. For two processes, add
-  --direct_num_workers=2 --direct_running_mode=multi_processing
+  --direct_num_workers=2
 """
 # Runners whose shuffle spills to disk or is a service. PortableRunner sends jobs to a Flink or
 # a separate Spark. All other runners have their workers on this machine.
@@ -64,7 +64,11 @@ def beam_options(
     Raises:
       InputError: a flag is unknown to Beam, too, or has a value that Beam does not take.
     """
-    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+    from apache_beam.options.pipeline_options import (
+        DirectOptions,
+        PipelineOptions,
+        StandardOptions,
+    )
 
     parser = FlagParser(add_help=False)
     for options in PipelineOptions.__subclasses__():
@@ -90,6 +94,10 @@ def beam_options(
             f"--runner={given}: Beam has none; name one of {', '.join(known.values())}"
         )
     standard.runner = known[whole.pop()] if whole else given
+    direct = result.view_as(DirectOptions)
+    if direct.direct_num_workers != 1 and direct.direct_running_mode == "in_memory":
+        # In Beam's default mode there is one worker in any case.
+        direct.direct_running_mode = "multi_processing"
     return result
 
 

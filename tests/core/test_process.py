@@ -17,7 +17,7 @@ from beambert import process
 from beambert.cli import COMMANDS, run_main
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.pipelines.running import beam_options
+from beambert.pipelines.running import beam_options, works_here
 from beambert.process import free_bytes, loading, logging_restored, quiet_stderr
 
 
@@ -242,6 +242,12 @@ def refusal(command: str, *arguments: str) -> str:
 )
 def test_a_wrong_flag_is_named_with_the_nearest(command, arguments, message):
     assert refusal(command, *arguments).startswith(message)
+
+
+def test_several_workers_are_processes():
+    threads = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
+    assert works_here(beam_options([])) and works_here(beam_options(threads))
+    assert not works_here(beam_options(["--direct_num_workers=2"]))
 
 
 @pytest.mark.parametrize("name", ["output", "fraction"])

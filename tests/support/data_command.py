@@ -52,7 +52,7 @@ def refused(result, *parts):
         assert str(part) in error
 
 
-TWO_PROCESSES = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+TWO_PROCESSES = ["--direct_num_workers=2"]
 
 
 def run_process(flags) -> subprocess.CompletedProcess:
