@@ -918,13 +918,13 @@ def read_range(path: str, start: int, size: int) -> bytes:
     return data
 
 
-def read_bytes(path: str, flag: str = "", most: int = MOST_BYTES) -> bytes:
+def read_bytes(path: str, flag: str = "", most: int | None = MOST_BYTES) -> bytes:
     """Returns the content of a file, as stored.
 
     Args:
       path: path of the file.
       flag: flag that names the file, for messages.
-      most: greatest number of bytes that it may have.
+      most: greatest number of bytes that it may have; None for any, as of weights.
 
     Raises:
       InputError: the file cannot be read, is no regular file or is too large.

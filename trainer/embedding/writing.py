@@ -5,7 +5,6 @@ import hashlib
 import itertools
 import pathlib
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +68,7 @@ def read_texts(
     for path in paths:
         # One file is here at a time, however many there are on gs://.
         with io.local_copy(path) as here:
-            content = io.read_bytes(here, most=sys.maxsize)
+            content = io.read_bytes(here, most=None)
             sha256 = hashlib.sha256(content).hexdigest()
             if sums.setdefault(path, sha256) != sha256:
                 raise InputError(
@@ -159,7 +158,7 @@ class EmbeddingsFolder:
         count, width, number, sums = 0, self.info["width"], 0, iter(self.info["sha256"])
         while count < self.info["texts"]:
             path = f"{self.path}/{PART.format(number)}"
-            content = io.read_bytes(path)
+            content = io.read_bytes(path, most=None)
             if hashlib.sha256(content).hexdigest() != next(sums, ""):
                 raise InputError(
                     f"{path}: cannot be read (it was changed); copy it again or make it again"
@@ -297,7 +296,7 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
             part = list(itertools.islice(rows, PART_TEXTS))
             path = f"{output}/{PART.format(number)}"
             if io.exists(path):
-                data = io.read_bytes(path)
+                data = io.read_bytes(path, most=None)
                 cut += int((read_part(path, data).schema.metadata or {}).get(b"cut", 0))
             else:
                 vectors, cut_here = embedder.embed(

@@ -72,7 +72,7 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
 
     def write(folder: str) -> None:
         _write_hugging_face(folder, found)
-        weights = io.read_bytes(f"{folder}/{SAFETENSORS_FILE}")
+        weights = io.read_bytes(f"{folder}/{SAFETENSORS_FILE}", most=None)
         sha256 = hashlib.sha256(weights).hexdigest()
         card = model_card(found, SAFETENSORS_FILE, sha256, license)
         io.write_bytes(f"{folder}/{CARD_FILE}", card.encode())

@@ -222,7 +222,7 @@ def _read_safetensors(path: str) -> dict[str, np.ndarray]:
     dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
     dtypes |= {"BF16": ml_dtypes.bfloat16}
     try:
-        tensors = safetensors.deserialize(io.read_bytes(path))
+        tensors = safetensors.deserialize(io.read_bytes(path, most=None))
     except safetensors.SafetensorError as error:
         raise ValueError(str(error)) from error
     return {
@@ -242,7 +242,7 @@ def _read_torch(path: str) -> dict[str, np.ndarray]:
         ) from error
     import ml_dtypes
 
-    data = BytesIO(io.read_bytes(path))
+    data = BytesIO(io.read_bytes(path, most=None))
     try:
         tensors = torch.load(data, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError, TypeError) as error:

@@ -19,6 +19,7 @@ import tensorflow as tf
 from support.golden_arrays import features_of
 from support.golden_checkpoint import GOLDEN, load
 
+from beambert import io
 from beambert.cli import run as main
 from beambert.errors import InputError
 from beambert.folders import finish_output
@@ -167,6 +168,15 @@ def test_of_several_checkpoints_one_is_to_be_named(own_folder, tmp_path):
     ):
         open_initial(str(tmp_path / "out"), "--init")
     assert_golden_outputs(load(tmp_path / "out" / "model.ckpt-2000"))
+
+
+def test_weights_may_be_larger_than_other_files(golden, own_folder, tmp_path, monkeypatch):
+    """A published base model takes 440 MB, where a vocabulary or a configuration is refused."""
+    most = (golden / "model.safetensors").stat().st_size - 1
+    monkeypatch.setattr(io.read_bytes, "__defaults__", ("", most))
+    assert open_initial(str(golden), "--init").read()
+    export_hugging_face(str(own_folder), str(tmp_path / "out"))
+    assert (tmp_path / "out" / "model.safetensors").stat().st_size > most
 
 
 def test_a_classifier_gets_its_head_and_labels(golden, tmp_path):
