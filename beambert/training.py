@@ -174,7 +174,8 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
         )
     goal, megabytes = GOALS[job.goal], text_bytes / 1e6
     # How long an encoder that is given takes on the task follows from its size.
-    after = PAGE + (TASK if job.task_data and not job.init else 0.0)
+    of_task = TASK if job.task_data and not job.init else 0.0
+    after = PAGE + of_task
 
     def before(passes: int) -> float:
         vocabulary = 0.0 if job.init else START + VOCABULARY_A_MB * megabytes
@@ -182,10 +183,10 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
 
     budget, least = job.budget, before(1) + after
     if budget < (needed := max(least / MOST_BESIDE, least + LEAST_SECONDS)):
-        of_task = f", {duration(TASK)} of it for --task_data" if after > PAGE else ""
+        share = f", {duration(of_task)} of it for --task_data" if of_task else ""
         raise InputError(
             f"--budget={duration(budget)}: {size(text_bytes)} of text take {duration(least)} "
-            f"besides the training{of_task}; give at least {math.ceil(needed / 60)}min"
+            f"besides the training{share}; give at least {math.ceil(needed / 60)}min"
         )
     sequences = text_bytes / CHARACTERS_A_TOKEN / goal.lengths[0]
     read = goal.sequences_a_second * (budget - least)

@@ -1,7 +1,6 @@
 """Folders for other systems: transformers, sentence-transformers, ColBERT, the original release."""
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -72,8 +71,7 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
 
     def write(folder: str) -> None:
         _write_hugging_face(folder, found)
-        weights = io.read_bytes(f"{folder}/{SAFETENSORS_FILE}", most=None)
-        sha256 = hashlib.sha256(weights).hexdigest()
+        sha256 = io.sha256_of(f"{folder}/{SAFETENSORS_FILE}")
         card = model_card(found, SAFETENSORS_FILE, sha256, license)
         io.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
         if found.training["kind"] == LATE_INTERACTION:
