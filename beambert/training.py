@@ -45,6 +45,7 @@ from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.text.languages import DEFAULT_LANGUAGE
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
 from beambert.process import loading, run_apart
+from beambert.trainer.loop.config import LoopConfig
 from beambert.trainer.pretraining.job import parse_budget
 from beambert.trainer.weights.given_path import check_weights
 
@@ -134,6 +135,7 @@ class TrainJob:
     do_lower_case: bool = setting(
         True, help="whether text is lower-cased and loses its accents; --init decides it itself"
     )
+    random_seed: int = same_setting(LoopConfig, "random_seed")
 
     def __post_init__(self) -> None:
         """Checks the values."""
@@ -207,15 +209,21 @@ def reading(job: TrainJob) -> dict[str, str]:
     return {field.name: value for field, value in values if value != field.default}
 
 
+def seed(job: TrainJob) -> tuple[str, ...]:
+    """Returns the flag of a seed that is not the default."""
+    is_default = job.random_seed == LoopConfig.random_seed
+    return () if is_default else (f"--random_seed={job.random_seed}",)
+
+
 def commands(job: TrainJob, made: TrainPlan, seconds: float) -> list[Step]:
     """Returns the commands that make the encoder, the last of which trains for some seconds."""
-    goal, encoder = GOALS[job.goal], f"--model_dir={job.output}/encoder"
-    budget = f"--budget={seconds:.0f}s"
+    goal = GOALS[job.goal]
+    training = (f"--model_dir={job.output}/encoder", f"--budget={seconds:.0f}s", *seed(job))
     vocabulary, records = f"{job.output}/{VOCABULARY_FILE}", f"{job.output}/records"
     case = () if job.do_lower_case else ("--do_lower_case=False",)
     text = ("--input", *job.input, *(f"--{n}={value}" for n, value in reading(job).items()))
     data = ("data", *text, f"--output={records}", "--eval_fraction=0.02")
-    data += (f"--dupe_factor={made.passes}",)
+    data += (f"--dupe_factor={made.passes}", *seed(job))
     if job.language != DEFAULT_LANGUAGE:
         data += (f"--language={job.language}",)
     short, long = goal.lengths
@@ -223,14 +231,14 @@ def commands(job: TrainJob, made: TrainPlan, seconds: float) -> list[Step]:
         data += (f"--tokenizer={job.init}", f"--max_seq_length={long}", "--pairs=none")
         data += ("--masks=none",)
         pretrain = ("pretrain", f"--init={job.init}", "--objective=mlm", f"--data={records}")
-        return [Step("records", data), Step("pre-training", (*pretrain, encoder, budget))]
+        return [Step("records", data), Step("pre-training", (*pretrain, *training))]
     learn = ("vocab", *text, f"--output={vocabulary}", *case)
     data += (f"--vocab_file={vocabulary}", *case, f"--max_seq_length={short},{long}")
     pretrain = ("pretrain", f"--recipe={goal.recipe}", f"--data={records}/{short}")
     return [
         Step("vocabulary", (*learn, f"--vocab_size={made.vocab_size}")),
         Step("records", (*data, f"--pairs={goal.pairs}")),
-        Step("pre-training", (*pretrain, f"--long_data={records}/{long}", encoder, budget)),
+        Step("pre-training", (*pretrain, f"--long_data={records}/{long}", *training)),
     ]
 
 
@@ -244,7 +252,7 @@ def task_flags(job: TrainJob) -> tuple[str, ...]:
 def task_commands(job: TrainJob) -> list[Step]:
     """Returns the commands that fine-tune the encoder and, to compare, what it began with."""
     encoder, case = f"{job.output}/encoder", () if job.do_lower_case else ("--do_lower_case=False",)
-    finetune = ("finetune", *task_flags(job))
+    finetune = ("finetune", *task_flags(job), *seed(job))
     random = ("--init=random", f"--model={encoder}/{CONFIG_FILE}")
     random += (f"--vocab_file={encoder}/{VOCABULARY_FILE}", *case)
     name, start = ("as it was", (f"--init={job.init}",)) if job.init else ("random weights", random)

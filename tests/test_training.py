@@ -70,7 +70,9 @@ def test_too_little_text_is_refused():
 @pytest.mark.parametrize("given", [{"goal": goal} for goal in GOALS] + [{"init": "."}])
 def test_every_command_has_real_flags(given):
     columns = {"text_columns": ("sentence",), "label_column": "class"}
-    job = job_of(task_data="task", language="de", do_lower_case=False, **columns, **given)
+    job = job_of(
+        task_data="task", language="de", do_lower_case=False, random_seed=7, **columns, **given
+    )
     steps = [
         *commands(job, plan(job, 20_000_000), 60.0),
         *task_commands(job),
@@ -84,6 +86,7 @@ def test_every_command_has_real_flags(given):
         assert not unknown
         if command == "vocab" or (command == "data" and "init" not in given):
             assert "--do_lower_case=False" in rest
+        assert ("--random_seed=7" in rest) == (command in ("data", "pretrain", "finetune"))
         if command in ("finetune", "evaluate"):
             assert {"--text_columns=sentence", "--label_column=class"} <= {*rest}
 
