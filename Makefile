@@ -41,7 +41,7 @@ $(SETUP): .venv/.requirements setup.py
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
 	index=$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null)}; \
-	UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes \
+	UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --python $(BIN)/python --require-hashes \
 		$${index:+--default-index "$$index"} -r requirements/requirements.lock
 	$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|aiplatform_v1(beta1)?)/' .venv/lib || true
 	touch $@

@@ -7,13 +7,15 @@ has what it shows of the text and the page of the results.
 What the choices rest on (benchmarks/results, docs/pretraining.md):
 
 - Size, rate, batch, warm-up, decay and optimizer are those of a recipe. In 5, 15 and 45 minutes of
-  one core `modern_tiny` came to held-out losses of 4.51, 4.05 and 3.76, `modern_mini` to 5.76, 4.79
-  and 4.24 (recipes_budgets.json). No more was measured, so every budget takes the smallest size.
+  one core `modern_tiny` with masks of 15 % came to held-out losses of 4.51, 4.05 and 3.76,
+  `modern_mini` to 5.76, 4.79 and 4.24 (recipes_budgets.json). No more was measured, so every budget
+  takes the smallest size. docs/journal.md has other rates, batches and vocabularies.
 - The loss of `modern_tiny` on 101 MB of Wikipedia and novels in 10,000 pieces after s steps is
-  3.31 + 1.205 (2226 / s) ** 0.446, fitted to s = 2,226, 6,678 and 20,034; at s = 5,070 it is 4.14,
-  where three seeds had 4.16 to 4.17. For other texts and goals there is no such law.
-- The records have so many passes over the text that no sequence is read twice, but at most ten.
-- Times are those of two cores (vocabulary.json, data_core.json, start_up.json).
+  3.19 + 1.03 (2226 / s) ** 0.446, fitted to s = 1,000 and 2,226. The exponent is that of masks of
+  15 %, fitted to s = 2,226, 6,678 and 20,034. For other texts and goals there is no such law.
+- Records with pairs have so many passes over the text that no sequence is read twice, but at most
+  ten; in those without, the training draws new masks each time.
+- Times are those of two cores.
 """
 
 import contextlib
@@ -39,6 +41,7 @@ from beambert.errors import InputError
 from beambert.folders import BLESSED, REPORT_FILE, OutputFolder, claimed
 from beambert.model_files import CONFIG_FILE, RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.corpus.sources import InputSettings
+from beambert.pipelines.records.contract import NONE
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.flags import TaskSettings
 from beambert.pipelines.tasks.metrics import METRICS
@@ -90,7 +93,7 @@ class Goal(NamedTuple):
 
 GOALS = {
     PAIRS: Goal("copying_tiny", (64, 128), "copy", 530),
-    WORDS: Goal("modern_tiny", (32, 128), "none", 640),
+    WORDS: Goal("modern_tiny", (32, 128), NONE, 580),
     PAPER: Goal("crammed_tiny", (32, 128), "next", 640),
 }
 
@@ -193,12 +196,17 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
     sequences = text_bytes / CHARACTERS_A_TOKEN / goal.lengths[0]
     read = goal.sequences_a_second * (budget - least)
     passes = min(math.ceil(read / sequences), MOST_PASSES)
-    passes = 1 if job.init else passes  # Its masks are drawn anew each time.
+    passes = 1 if pairs_of(job) == NONE else passes  # The masks are drawn anew each time.
     while before(passes) + after > MOST_BESIDE * budget:
         passes -= 1
     # 8,000 pieces were tried on 24 MB and 10,000 on 101 MB; little text has fewer words.
     pieces = 4000 if text_bytes < FEW_BYTES else 8000 if text_bytes < 50e6 else 10_000
     return TrainPlan(pieces, passes, before(passes), budget - before(passes) - after, after)
+
+
+def pairs_of(job: TrainJob) -> str:
+    """Returns `--pairs` of the records."""
+    return NONE if job.init else GOALS[job.goal].pairs
 
 
 def reading(job: TrainJob) -> dict[str, str]:
@@ -223,13 +231,14 @@ def commands(job: TrainJob, made: TrainPlan, seconds: float) -> list[Step]:
     case = () if job.do_lower_case else ("--do_lower_case=False",)
     text = ("--input", *job.input, *(f"--{n}={value}" for n, value in reading(job).items()))
     data = ("data", *text, f"--output={records}", "--eval_fraction=0.02")
-    data += (f"--dupe_factor={made.passes}", *seed(job))
+    data += (f"--dupe_factor={made.passes}", f"--pairs={pairs_of(job)}", *seed(job))
+    if pairs_of(job) == NONE:
+        data += ("--masks=none",)
     if job.language != DEFAULT_LANGUAGE:
         data += (f"--language={job.language}",)
     short, long = goal.lengths
     if job.init:
-        data += (f"--tokenizer={job.init}", f"--max_seq_length={long}", "--pairs=none")
-        data += ("--masks=none",)
+        data += (f"--tokenizer={job.init}", f"--max_seq_length={long}")
         pretrain = ("pretrain", f"--init={job.init}", "--objective=mlm", f"--data={records}")
         return [Step("records", data), Step("pre-training", (*pretrain, *training))]
     learn = ("vocab", *text, f"--output={vocabulary}", *case)
@@ -237,7 +246,7 @@ def commands(job: TrainJob, made: TrainPlan, seconds: float) -> list[Step]:
     pretrain = ("pretrain", f"--recipe={goal.recipe}", f"--data={records}/{short}")
     return [
         Step("vocabulary", (*learn, f"--vocab_size={made.vocab_size}")),
-        Step("records", (*data, f"--pairs={goal.pairs}")),
+        Step("records", data),
         Step("pre-training", (*pretrain, f"--long_data={records}/{long}", *training)),
     ]
 

@@ -35,8 +35,8 @@ WORKER_GONE = "Channel closed prematurely"
 Build = Callable[["Pipeline", str | None], object]
 
 BEAM_HELP = """Flags that aren't listed here go to Beam: --runner=DataflowRunner --project=P.
-The default runner, FnApiRunner, uses one process on this machine. For two processes, add
-  --direct_num_workers=2
+The default runner, FnApiRunner, uses one process on this machine. For one on each core, add
+  --direct_num_workers=0
 """
 # Runners whose shuffle spills to disk or is a service. PortableRunner sends jobs to a Flink or
 # a separate Spark. All other runners have their workers on this machine.

@@ -326,7 +326,7 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
     "long_data": ("lengths", ["--long_data={records}/../64", "--long_data_share=0.3", SHORT]),
     "recipe": (
         "full_sentences_without_masks",
-        ["--recipe=modern_tiny", "--num_train_steps=6", "--train_batch_size=8"],
+        ["--recipe=modern_tiny", "--mask_rate=0.15", "--num_train_steps=6", "--train_batch_size=8"],
     ),
     "distillation": ("next_by_source", ["--distill_from={bert}", SHORT]),
     "init": (

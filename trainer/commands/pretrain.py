@@ -14,6 +14,7 @@ from beambert.pipelines.records.contract import check_finished
 from beambert.process import loading
 from beambert.trainer.loop.config import (
     LONGEST_DEFAULT_WARMUP,
+    STATIC,
     TRAPEZOID,
     Devices,
     LoopConfig,
@@ -143,7 +144,7 @@ def main(argv: Sequence[str]) -> None:
         from beambert.trainer.loop.engine import choose_engine, make_engine
 
         choose_engine(devices)
-        from beambert.trainer.pretraining.run import check_amount, estimate, pretrain
+        from beambert.trainer.pretraining.run import estimate, pretrain
         from beambert.trainer.weights.initial import open_initial
     if command.recipe and job.init:
         check_fits(command.recipe, open_initial(job.init, "--init").config, job.init)
@@ -153,11 +154,8 @@ def main(argv: Sequence[str]) -> None:
             job, optimizer=dataclasses.replace(job.optimizer, learning_rate=rate)
         )
     engine = make_engine(devices)
-    if not _has_amount(flags):
-        if job.init:
-            job = dataclasses.replace(job, num_train_epochs=default_epochs(job.data))
-        if not (command.dry_run and job.init):
-            check_amount(job, engine)
+    if job.init and not _has_amount(flags):
+        job = dataclasses.replace(job, num_train_epochs=default_epochs(job.data))
     if job.init:
         print(_describe_continuing(job), flush=True)
     if command.dry_run:
@@ -177,9 +175,7 @@ def check_values(argv: Sequence[str]) -> None:
     """
     recipe = _recipe_of(argv)
     flags = build_parser(recipe).parse_args(list(argv))
-    job = _read_job(flags, recipe)
-    if not job.init and not _has_amount(flags):
-        raise InputError("--num_train_steps: is missing; give it, --budget or --recipe")
+    _read_job(flags, recipe)
 
 
 def _has_amount(flags: argparse.Namespace) -> bool:
@@ -223,13 +219,15 @@ def _read_job(flags: argparse.Namespace, recipe: Mapping[str, Any]) -> Pretraini
         warmup = default_warmup_steps(steps, warmup_share(flags.init))
     # With --init without a length, the passes over the records take the place of the one step.
     steps = recipe.get("num_train_steps", 1) if steps is None else steps
-    given = {}
+    given: dict[str, Any] = {}
+    if flags.masking == STATIC and flags.mask_rate == recipe.get("mask_rate"):
+        given["mask_rate"] = None
     for name in _OF_INIT:
         is_of_recipe = getattr(flags, name) is None and not flags.init
         # A configuration file names its family itself.
         if is_of_recipe and not (name == "family" and _is_file(flags.model)):
             given[name] = recipe.get(name)
-    return read_settings(
+    job = read_settings(
         PretrainingJob,
         flags,
         output=read_settings(TrainingFolders, flags),
@@ -244,6 +242,9 @@ def _read_job(flags: argparse.Namespace, recipe: Mapping[str, Any]) -> Pretraini
         loop=read_settings(LoopConfig, flags),
         **given,
     )
+    if not (job.init or _has_amount(flags)):
+        raise InputError("--num_train_steps: is missing; give it, --budget or --recipe")
+    return job
 
 
 def _is_file(model: str | None) -> bool:

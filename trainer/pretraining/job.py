@@ -196,7 +196,7 @@ class PretrainingJob:
         None,
         choices=(STATIC, DYNAMIC),
         help="static: masks of the records; dynamic: new ones in each epoch (default: static; "
-        "dynamic on records without masks)",
+        "dynamic on records without masks, and with --mask_rate or --do_whole_word_mask)",
     )
     mask_rate: tuple[float, float] | None = setting(
         None,
@@ -316,6 +316,8 @@ class PretrainingJob:
             )
         if "num_train_steps" in given:
             values.pop("num_warmup_steps", None)
+        if given.get("masking") == STATIC:
+            values.pop("mask_rate", None)
         values |= given
         if values["learning_rate"] is None:
             values["learning_rate"] = rate_of(values["init"], values.get("lora_rank", 0))

@@ -113,24 +113,27 @@ def rules_for(
       InputError: a value has no effect, the masks of records that have none are
         asked for, or records hide spans.
     """
-    without = [folder.folder for folder in folders if not folder.info.has_masks]
-    is_drawn = job.masking == DYNAMIC
-    is_drawn |= job.masking is None and len(without) == len(folders)
-    if without and not is_drawn:
+    if _draws(job, folders):
+        given = job.mask_rate, job.do_whole_word_mask
+        return [MaskingRules.of(each, *given, steps) for each in folders]
+    if without := [folder.folder for folder in folders if not folder.info.has_masks]:
         flag = f"--masking={job.masking}" if job.masking else "--masking"
         raise InputError(
             f"{flag}: the records in {without[0]} have no masks; give --masking=dynamic, or make "
             "records with `beambert data --masks=static`"
         )
-    if is_drawn:
-        given = job.mask_rate, job.do_whole_word_mask
-        return [MaskingRules.of(each, *given, steps) for each in folders]
     for name, value in job.drawn_mask_flags().items():
         raise InputError(
-            f"--{name}={value}: the masks are those of the records; give --masking=dynamic too, or "
-            "leave it out"
+            f"--{name}={value}: has no effect with --masking={STATIC}; leave one of them out"
         )
     return [None] * len(folders)
+
+
+def _draws(job: PretrainingJob, folders: Sequence[Records]) -> bool:
+    """Whether masks are drawn: this or a rule for them is asked for, or no records have masks."""
+    if job.masking:
+        return job.masking == DYNAMIC
+    return bool(job.drawn_mask_flags()) or not any(each.info.has_masks for each in folders)
 
 
 def mask_settings(job: PretrainingJob, folders: Sequence[Records]) -> dict[str, Any]:
@@ -148,8 +151,7 @@ def mask_settings(job: PretrainingJob, folders: Sequence[Records]) -> dict[str, 
         del found["mask_rate"]
     if all(job.do_whole_word_mask == own_words(folder) for folder in folders):
         del found["do_whole_word_mask"]
-    is_drawn = job.masking == DYNAMIC or not has_masks
-    return {"masking": DYNAMIC if is_drawn else STATIC, **found}
+    return {"masking": DYNAMIC if _draws(job, folders) else STATIC, **found}
 
 
 Features = Mapping[str, np.ndarray]

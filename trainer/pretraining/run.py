@@ -64,8 +64,6 @@ LEAST_STEPS = 10
 CHECKPOINTS_OF_BUDGET = 10
 # With a budget an evaluation takes at most this share of it, but for its first batch.
 _EVALUATION_SHARE = 0.1
-# More than this is never begun unless the length is given.
-_LONGEST_UNASKED = 86_400.0
 # A forward pass takes a third of the time of an update.
 _FORWARD_SHARE = 1 / 3
 # Nats above the loss of a uniform guess that random weights may still have.
@@ -394,35 +392,6 @@ def _steps_of_epochs(job: PretrainingJob) -> int:
     steps = job.num_train_epochs * records.instances / job.loop.train_batch_size
     steps /= 1 - job.long_data_share if job.long_data else 1
     return min(max(1, round(steps)), MOST_STEPS)
-
-
-def check_amount(job: PretrainingJob, engine: Engine) -> None:
-    """Refuses a training whose length nobody gave and that is not short; says what is.
-
-    Args:
-      job: what is asked for; with passes over the records, they may take a day.
-      engine: devices to measure on.
-
-    Raises:
-      InputError: the training has no length, or its passes take longer.
-    """
-    started = time.monotonic()
-    plan = make_plan(with_steps_of_budget(job, engine, started))
-    measured = measure(plan, engine)
-    seconds, steps = _seconds_of_steps(plan, measured), plan.job.optimizer.num_train_steps
-    if job.num_train_epochs and seconds < _LONGEST_UNASKED:
-        print(f"{counted(steps, 'step')}, about {duration(seconds)}")
-        return
-    one = _steps_of_epochs(dataclasses.replace(job, num_train_epochs=1.0))
-    half_hour = steps_in_time(plan, measured, 1800.0)
-    whole = f"--num_train_epochs={job.num_train_epochs:g}" if job.init else "--recipe=bert_base"
-    raise InputError(
-        "--num_train_steps: is missing; by a rate "
-        f"{'estimated' if measured.is_estimated else 'measured'} on this machine --budget=30min "
-        f"allows {counted(int(half_hour), 'step')} ({half_hour / one:.2g} of a pass), "
-        f"--num_train_epochs=1 takes {duration(seconds * one / steps)}, and {whole} "
-        f"{duration(seconds)}; give one of them"
-    )
 
 
 def _with_steps(job: PretrainingJob, steps: int) -> PretrainingJob:

@@ -168,12 +168,9 @@ def test_a_budget_that_is_refused_tells_the_least(
         pretraining_run._steps_of_budget(plan, measured, spent)
 
 
-def test_no_length_is_refused_with_what_lengths_would_be(
-    records_folder, small_config_file, tmp_path, measured
-):
-    """At ten updates a second: 18,000 in half an hour, a million in 28 hours."""
+def test_no_length_is_refused(records_folder, small_config_file):
     given = [f"--data={records_folder}", f"--model={small_config_file}", "--model_dir=m"]
-    with pytest.raises(InputError, match=r"--num_train_steps: .*30min allows 1\d,\d+ .*27 h 46"):
+    with pytest.raises(InputError, match=r"--num_train_steps: is missing"):
         pretrain_main([*given, "--train_batch_size=8"])
 
 

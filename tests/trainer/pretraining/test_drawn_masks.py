@@ -80,19 +80,19 @@ class TestFlags:
         assert parse_rates("0.2") == (0.2, 0.2)
 
     @pytest.mark.parametrize(
-        ("masks", "flag"),
+        ("masks", "flags"),
         [
             ("none", "--mask_rate=1.5"),
             ("none", "--mask_rate=0.1:0.2:0.3"),
             ("none", "--masking=static"),
-            ("static", "--mask_rate=0.3"),
-            ("static", "--do_whole_word_mask=True"),
+            ("static", "--mask_rate=0.3 --masking=static"),
+            ("static", "--do_whole_word_mask=True --masking=static"),
         ],
     )
-    def test_what_is_refused(self, folders, small_config_file, tmp_path, masks, flag):
+    def test_what_is_refused(self, folders, small_config_file, tmp_path, masks, flags):
         arguments = small_pretraining.flags(folders[masks], small_config_file, tmp_path / "model")
-        with pytest.raises(InputError, match=flag.partition("=")[0]):
-            pretrain_main([*arguments, flag])
+        with pytest.raises(InputError, match=flags.partition("=")[0]):
+            pretrain_main([*arguments, *flags.split()])
         assert not (tmp_path / "model").exists()
 
     def test_records_with_masks_and_without_need_a_word(self, folders, make_records, tmp_path):
@@ -130,6 +130,14 @@ class TestSettings:
             assert {name: training[name] for name in named if name in training} == expected
         training = plan(data=str(folders["static"])).training
         assert training["masking"] == "static" and not set(named) & training.keys()
+        training = plan(data=str(folders["static"]), mask_rate=(0.3, 0.3)).training
+        assert training["masking"] == "dynamic" and training["mask_rate"] == "0.3"
+
+    def test_a_recipe_s_rate_is_for_drawn_masks(self, folders):
+        given = {"recipe": "modern_tiny", "output": TrainingFolders("nowhere")}
+        given["data"] = str(folders["static"])
+        assert make_plan(PretrainingJob.by_recipe(**given)).data[0].rules.rates == (0.3, 0.3)
+        assert not make_plan(PretrainingJob.by_recipe(**given, masking="static")).data[0].rules
 
     def test_slots_of_the_plan(self, folders):
         for masks, given, slots in (

@@ -174,7 +174,6 @@ def test_continuing_has_settings_of_its_own(records_folder, monkeypatch, tmp_pat
     """Those of random weights would undo what the encoder has learned."""
     asked = []
     monkeypatch.setattr(pretraining, "pretrain", lambda job, *_: asked.append(job))
-    monkeypatch.setattr(pretraining, "check_amount", lambda *_: None)
     monkeypatch.setattr(pretrain_command, "check_weights", lambda *_: None)
     small = types.SimpleNamespace(config=types.SimpleNamespace(hidden_size=384))
     monkeypatch.setattr(initial, "open_initial", lambda *_: small)
