@@ -38,10 +38,11 @@ $(SETUP): .venv/.requirements setup.py
 # Python.
 .venv/.requirements: requirements/uv.lock requirements/requirements.lock
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit(f"Python 3.11 to 3.13 is needed, $(PYTHON) is {v[0]}.{v[1]}; take another with make PYTHON=python3.12")'
+	@echo "installing 3.9 GB of packages into .venv: some minutes ..."
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
 	index=$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null)}; \
-	UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --python $(BIN)/python --require-hashes \
+	UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes \
 		$${index:+--default-index "$$index"} -r requirements/requirements.lock
 	$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|aiplatform_v1(beta1)?)/' .venv/lib || true
 	touch $@

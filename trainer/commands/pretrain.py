@@ -140,6 +140,7 @@ def main(argv: Sequence[str]) -> None:
     command = read_settings(Command, flags)
     devices, job = read_settings(Devices, flags), _read_job(flags, recipe)
     _check_paths(job)
+    _check_length(flags)
     with loading():
         from beambert.trainer.loop.engine import choose_engine, make_engine
 
@@ -176,11 +177,17 @@ def check_values(argv: Sequence[str]) -> None:
     recipe = _recipe_of(argv)
     flags = build_parser(recipe).parse_args(list(argv))
     _read_job(flags, recipe)
+    _check_length(flags)
 
 
 def _has_amount(flags: argparse.Namespace) -> bool:
     """Whether the flags say how much to train."""
     return bool(flags.num_train_steps or flags.num_train_epochs or flags.budget or flags.recipe)
+
+
+def _check_length(flags: argparse.Namespace) -> None:
+    if not (flags.init or _has_amount(flags)):
+        raise InputError("--num_train_steps: is missing; give it, --budget or --recipe")
 
 
 def _describe_continuing(job: PretrainingJob) -> str:
@@ -227,7 +234,7 @@ def _read_job(flags: argparse.Namespace, recipe: Mapping[str, Any]) -> Pretraini
         # A configuration file names its family itself.
         if is_of_recipe and not (name == "family" and _is_file(flags.model)):
             given[name] = recipe.get(name)
-    job = read_settings(
+    return read_settings(
         PretrainingJob,
         flags,
         output=read_settings(TrainingFolders, flags),
@@ -242,9 +249,6 @@ def _read_job(flags: argparse.Namespace, recipe: Mapping[str, Any]) -> Pretraini
         loop=read_settings(LoopConfig, flags),
         **given,
     )
-    if not (job.init or _has_amount(flags)):
-        raise InputError("--num_train_steps: is missing; give it, --budget or --recipe")
-    return job
 
 
 def _is_file(model: str | None) -> bool:
