@@ -74,7 +74,7 @@ LEAST_BYTES, FEW_BYTES = 100_000, 5_000_000  # Less text is refused, or has a sm
 LEAST_SECONDS, MOST_BESIDE = 120.0, 0.5
 # Seconds of two cores: to start a command, and per MB of text to learn a vocabulary, to read, and
 # for each pass of two lengths.
-START, VOCABULARY_A_MB, READING_A_MB, PASS_A_MB = 8.0, 0.35, 0.07, 0.05
+START, VOCABULARY_A_MB, READING_A_MB, PASS_A_MB = 8.0, 0.25, 0.07, 0.05
 # Seconds of the page, and of a task: two fine-tunings, an evaluation and an export.
 PAGE, TASK = 25.0, 155.0
 CHARACTERS_A_TOKEN = 3.8  # of 8,000 pieces and the docstrings of `beambert demo`

@@ -67,8 +67,8 @@ class MaskingRules:
         parameters = records.info.parameters
         if parameters.get("do_span_mask"):
             raise InputError(
-                "--masking=dynamic: cannot hide spans, as these records do; leave the flag out, or "
-                "make the records with another `beambert data --masks`"
+                f"--masking={DYNAMIC}: cannot hide spans, as these records do; give "
+                f"--masking={STATIC}, or make the records with another `beambert data --masks`"
             )
         own = own_rates(records)
         is_own = rates is None and records.info.has_masks
