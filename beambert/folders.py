@@ -44,17 +44,13 @@ METRICS_FILE, REPORT_FILE = "metrics.json", "report.html"
 MISTAKES_FILE = "mistakes.jsonl"
 # Kind of a job -> path of the encoder in its folder, which --init continues.
 _ENCODERS = {"pretraining": "{}", "beambert train": "{}/encoder"}
-# Greatest number of flags that a refusal names.
-MOST_FLAGS = 3
+# Greatest number of values that a refusal names.
+MOST_NAMED = 3
 
 # Time after which the object of a holder that does not write it again may be taken over.
 LEASE = datetime.timedelta(minutes=3)
 SECONDS_BETWEEN_RENEWALS = 30.0
 SECONDS_BETWEEN_TRIES = 5.0
-
-# Tables: path of a value in a job -> flag that sets it. The values of a table follow from those of
-# the tables before it, unless their flags are given.
-FlagsOf = Sequence[Mapping[str, str]]
 
 
 # The lock
@@ -322,41 +318,30 @@ def serialize_job(job: Mapping[str, Any]) -> bytes:
     return (json.dumps(job, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def describe_difference(there: Any, here: Any, flags_of: FlagsOf) -> str:
-    """Returns what differs between two jobs, with both values; "" if they are equal.
-
-    It names flags, as the user typed flags. A value that no flag of a table sets is named only if
-    no flag differs.
-    """
-    if there == here:
-        return ""
-    if flags_of and isinstance(there, dict) and not there.keys() & here.keys():
-        return "made by another command"
-    for flags in flags_of:
-        pairs = ((flag, _at(there, path), _at(here, path)) for path, flag in flags.items())
-        found = [
-            f"{flag} is another one"
-            if _is_large(one) or _is_large(other)
-            else f"{flag} there {_short(one)}, here {_short(other)}"
-            for flag, one, other in pairs
-            if one != other
-        ]
-        if found:
-            more = f" and {len(found) - MOST_FLAGS} more" if len(found) > MOST_FLAGS else ""
-            return "; ".join(found[:MOST_FLAGS]) + more
-    return first_difference(there, here)
+def describe_difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Returns what differs between two jobs: paths of values, with both values; "" if equal."""
+    if there.keys().isdisjoint(here):
+        return "made by another command" if there or here else ""
+    found = list(_differences(there, here, ""))
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return "; ".join(found[:MOST_NAMED]) + more
 
 
-def _at(job: Any, path: str) -> Any:
-    """Returns the value at a path such as "parameters.pairs" or "phases.0.data"; else None."""
-    for name in path.split("."):
-        if isinstance(job, dict):
-            job = job.get(name)
-        elif isinstance(job, list) and name.isdecimal() and int(name) < len(job):
-            job = job[int(name)]
-        else:
-            return None
-    return job
+def _differences(there: Any, here: Any, path: str) -> Iterator[str]:
+    if _has_objects(there) and _has_objects(here) and len(there) == len(here):
+        there, here = dict(enumerate(there)), dict(enumerate(here))
+    if isinstance(there, dict) and isinstance(here, dict):
+        for name in {**here, **there}:
+            inner = f"{path}.{name}" if path else f"{name}"
+            yield from _differences(there.get(name), here.get(name), inner)
+    elif there != here and (_is_large(there) or _is_large(here)):
+        yield f"{path} is another one"
+    elif there != here:
+        yield f"{path} there {_short(there)}, here {_short(here)}"
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, dict) for one in value)
 
 
 def _is_large(value: Any) -> bool:
@@ -367,20 +352,6 @@ def _is_large(value: Any) -> bool:
     return isinstance(value, dict) or bool(is_hash)
 
 
-def first_difference(there: Any, here: Any, path: str = "") -> str:
-    """Returns the name and both values of the first difference between two jobs, "" if none."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        for name in {**here, **there}:
-            inner = f"{path}.{name}" if path else name
-            found = first_difference(there.get(name), here.get(name), inner)
-            if found:
-                return found
-        return ""
-    if there == here:
-        return ""
-    return f"{path} there {_short(there)}, here {_short(here)}"
-
-
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "…"
@@ -389,7 +360,6 @@ def _short(value: Any) -> str:
 def claim_output(
     folder: str,
     job: Mapping[str, Any],
-    flags_of: FlagsOf = (),
     inner: Collection[str] = (),
     flag: str = "--output",
     writes: bool = True,
@@ -399,7 +369,6 @@ def claim_output(
     Args:
       folder: path of the folder.
       job: everything that decides the output.
-      flags_of: the flags behind the values of the job, for messages.
       inner: names of folders in it that have claims of their own.
       flag: flag that names the folder, for messages.
       writes: False for a worker that only looks, because another one writes the mark.
@@ -417,7 +386,7 @@ def claim_output(
             f"{flag}={folder}: already holds something else ({names[0]} …); choose another"
         )
     if state is not None:
-        _check_same(folder, job, flags_of, flag, state, is_alone=len(names) == 1)
+        _check_same(folder, job, flag, state, is_alone=len(names) == 1)
     if state != MARKER_FILE and writes:
         io.make_folder(folder, flag)
         io.write_bytes(f"{folder}/{UNFINISHED_FILE}", serialize_job(job))
@@ -426,15 +395,13 @@ def claim_output(
     return state == MARKER_FILE
 
 
-def _check_same(
-    folder: str, job: Mapping[str, Any], flags_of: FlagsOf, flag: str, state: str, is_alone: bool
-) -> None:
+def _check_same(folder: str, job: Mapping[str, Any], flag: str, state: str, is_alone: bool) -> None:
     """Refuses a folder whose marker, a file with the name `state`, is of another job."""
     try:
         found = io.parse_object(io.read_bytes(f"{folder}/{state}", flag))
     except ValueError:
         found = {}  # The write was cut off. Nothing else can be in the folder yet.
-    difference = describe_difference(found, json.loads(serialize_job(job)), flags_of)
+    difference = describe_difference(found, json.loads(serialize_job(job)))
     if difference and (state == MARKER_FILE or not is_alone):
         what = "finished result" if state == MARKER_FILE else "unfinished work"
         encoder = _ENCODERS.get(job.get("kind")) if state == MARKER_FILE else None
@@ -546,7 +513,7 @@ class OutputFolder:
 
 
 @contextlib.contextmanager
-def claimed(path: str, identity: Mapping[str, Any], flags_of: FlagsOf) -> Iterator[OutputFolder]:
+def claimed(path: str, identity: Mapping[str, Any]) -> Iterator[OutputFolder]:
     """Holds a folder while the body fills it, and puts the marker into it at the end.
 
     The body writes nothing if the folder `is_finished`. A folder whose body is killed or fails
@@ -555,14 +522,13 @@ def claimed(path: str, identity: Mapping[str, Any], flags_of: FlagsOf) -> Iterat
     Args:
       path: path of the folder, that of --output.
       identity: what decides the content of the folder.
-      flags_of: the flags behind the values of `identity`, see `describe_difference`.
 
     Raises:
       InputError: the folder holds something else, another command is at work there, or the folder
         cannot be written.
     """
     with folders_held([path], "--output"):
-        if claim_output(path, identity, flags_of):
+        if claim_output(path, identity):
             yield OutputFolder(path, is_finished=True)
             return
         try:

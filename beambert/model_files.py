@@ -6,7 +6,7 @@ from typing import Any
 
 from beambert import io
 from beambert.errors import InputError
-from beambert.folders import MARKER_FILE, first_difference
+from beambert.folders import MARKER_FILE, describe_difference
 
 CONFIG_FILE = "bert_config.json"
 WEIGHTS_FILE = "model.weights.h5"
@@ -112,7 +112,7 @@ def check_unchanged(name: str, marker: bytes, described: Mapping[str, Any]) -> N
         ) from error
     # The marker has only some settings of the loop, and none of them changes the model.
     shared = [key for key in described if key in finished and key != "loop"]
-    difference = first_difference(
+    difference = describe_difference(
         {key: finished[key] for key in shared}, {key: described[key] for key in shared}
     )
     if difference:

@@ -295,7 +295,7 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
     with loading():
         from beambert.training_page import check_task, describe, look, make_page
     identity = {"kind": "beambert train", **dataclasses.asdict(job)}
-    claim = claimed(job.output, identity, [{name: f"--{name}" for name in vars(job)}])
+    claim = claimed(job.output, identity)
     with contextlib.nullcontext() if dry_run else claim as folder:
         if folder and folder.is_finished:
             print(f"{job.output}: already finished by the same command, nothing to do")

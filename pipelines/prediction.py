@@ -56,16 +56,6 @@ FILES = "files"
 INFO_FILE = "info.json"
 # The counts of info.json.
 COUNTS = ("answers", "rejects", FILES, CUT)
-# The flags behind the values that decide the answers.
-FLAGS_OF = (
-    {
-        "model_sha256": "--model",
-        "input": "--input",
-        "text_columns": "--text_columns",
-        "unit": "--unit",
-        "encoding": "--encoding",
-    },
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -416,7 +406,7 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
     }
     check_reachable(options, input=job.input, output=job.output)
     output = io.absolute(job.output)
-    with folders.claimed(output, identity, FLAGS_OF) as folder:
+    with folders.claimed(output, identity) as folder:
         if folder.is_finished:
             print(f"{output}: already finished by the same command, nothing to do")
             counts = folder.read_json(INFO_FILE)

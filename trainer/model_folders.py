@@ -108,9 +108,7 @@ def check_rows(
         )
 
 
-def claim(
-    output: TrainingFolders, job: Mapping[str, Any], chief: bool, flags_of: folders.FlagsOf = ()
-) -> bool:
+def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
     """Reserves the output folders for a job before any work; see `folders.claim_output`.
 
     If there are several workers, only the chief writes to the folders.
@@ -122,7 +120,7 @@ def claim(
       InputError: a folder holds something else, or cannot be made.
     """
     path = output.model_dir
-    if folders.claim_output(path, job, flags_of, flag="--model_dir", writes=chief):
+    if folders.claim_output(path, job, flag="--model_dir", writes=chief):
         return True
     if not output.checkpoint_dir.startswith(f"{path}/"):
         _claim_checkpoints(output.checkpoint_dir, job, chief)
@@ -151,7 +149,6 @@ def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
 def train_in(
     plan: Any,
     engine: Engine,
-    flags_of: folders.FlagsOf,
     train: Callable[[Callable[[], None]], tuple[keras.Model, dict[str, float]]],
     write: Callable[[keras.Model], None] = lambda _: None,
 ) -> dict[str, float]:
@@ -160,7 +157,6 @@ def train_in(
     Args:
       plan: plan of a pre-training or a fine-tuning.
       engine: what computes.
-      flags_of: the flags behind the values of its identity.
       train: takes a function that checks the lock, trains, and returns the model and its results.
       write: writes further files of the model.
 
@@ -173,7 +169,7 @@ def train_in(
     # Of several workers only the chief writes.
     locked = folders_held([path] if chief else [], "--model_dir")
     with locked as lock, translate_out_of_memory(*sizes):
-        if claim(output, identity, chief, flags_of):
+        if claim(output, identity, chief):
             print(f"{path}: already finished by the same command, nothing to do")
             return io.read_object(f"{path}/{RESULTS_FILE}")
         model, results = train(lock.check)

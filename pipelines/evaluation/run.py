@@ -60,16 +60,6 @@ TFMA_FOLDER = "tfma"
 _READING = (
     *("text_columns", "label_column", "choice_columns", "labels", "label_separator", "encoding"),
 )
-# The flags behind the values that decide the results.
-FLAGS_OF = (
-    {
-        **{name: f"--{name}" for name in ("task", *_READING, "split", "skip_bad_rows", "slices")},
-        **{name: f"--{name}" for name in ("baseline", "min_change")},
-        "model_sha256": "--model",
-        "data_sha256": "--data_dir",
-        "thresholds": "--threshold",
-    },
-)
 _RESULTS = (
     *(METRICS_FILE, PREDICTIONS_FOLDER, OFFICIAL, TFMA_FOLDER),
     *(REPORT_FILE, MISTAKES_FILE),
@@ -271,7 +261,7 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions | None" = None) -> di
             "baseline": old and [old.get("model_sha256"), old.get("data_sha256")],
             "min_change": job.min_change,
         }
-        with claimed(job.output, identity, FLAGS_OF) as folder:
+        with claimed(job.output, identity) as folder:
             if folder.is_finished:
                 print(f"{job.output}: already finished by the same command, nothing to do")
                 return folder.read_json(METRICS_FILE)

@@ -78,23 +78,6 @@ SHARDS_BEFORE_GROWTH = 4096
 MOST_TEXT_BYTES_PER_SHARD = 64 << 20
 # Usual compression ratio of text, which is used only to choose the number of shards.
 COMPRESSION_RATIO = 3.5
-# Without their flags, these follow from the length and from the size of the text.
-_FOLLOWING = {f"parameters.{n}": f"--{n}" for n in ("max_predictions_per_seq", "num_shards")}
-# The flags behind the values of `Plan.identity`. --masks comes first: without masks there are no
-# parameters of masks, and a message need not name these.
-FLAGS_OF = (
-    {
-        "inputs": "--input",
-        "vocabulary": "--vocab_file or --tokenizer",
-        "parameters.masks": "--masks",
-    }
-    | {
-        path: f"--{field.name}"
-        for field in dataclasses.fields(PretrainingDataJob)
-        if (path := f"parameters.{field.name}") not in _FOLLOWING
-    },
-    _FOLLOWING,
-)
 # Files of a records folder besides the shards, which may be there before info.json.
 SMALL_FILES = (
     *(INPUTS_FILE, REJECTS_FILE, OVERLAPS_FILE, STATISTICS_FILE, SCHEMA_FILE),
@@ -328,7 +311,6 @@ class Plan:
             folders.claim_output(
                 one_folder.path,
                 self.identity(one_folder),
-                FLAGS_OF,
                 self._folders_in(one_folder.path),
             )
             for one_folder in to_fill

@@ -91,17 +91,6 @@ BYTES_PER_PARTITION = 256 << 20
 # Number of partitions for the documents of a pipeline, as for files of 256 GB.
 PARTITIONS_OF_DOCUMENTS = 1024
 _PARAMETERS = ("vocab_size", "do_lower_case", "format", "text_column", "encoding", "layout")
-# The flags behind the values of `about_job`.
-FLAGS_OF = (
-    {"inputs": "--input"}
-    | {
-        f"parameters.{name}": f"--{name}"
-        for name in (
-            *_PARAMETERS,
-            *("kind", "extend", "add", "character_coverage"),
-        )
-    },
-)
 
 
 def about_job(

@@ -31,7 +31,6 @@ from beambert.pipelines.running import (
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks, warn_of_unspaced_words
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE, Vocabulary
 from beambert.pipelines.vocabulary_learning.graph import (
-    FLAGS_OF,
     LearnVocabulary,
     about_job,
     inputs_file,
@@ -190,7 +189,7 @@ def is_finished(output: str, about: dict[str, Any]) -> bool:
         with contextlib.suppress(ValueError):
             found = parse_object(read_bytes(job_file(output), "--output"))
             made_by = {name: found.get(name) for name in about}
-            difference = folders.describe_difference(made_by, about, FLAGS_OF)
+            difference = folders.describe_difference(made_by, about)
             is_killed = about.keys() <= found.keys() and "counts" not in found
             if not difference or (is_killed and not exists(output)):
                 return exists(output)

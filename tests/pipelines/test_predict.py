@@ -161,7 +161,7 @@ def test_a_text_is_a_line_or_a_whole_file(classifier, tmp_path, capsys):
     assert answers == [("a.txt", 0, "positive")]
     assert "--unit=file" not in capsys.readouterr().out
     assert [row["line"] for row in rejects] == [0] and "has an empty" in rejects[0]["reason"]
-    with pytest.raises(InputError, match='of another job .--unit there "file", here "line"'):
+    with pytest.raises(InputError, match='of another job .*unit there "file", here "line"'):
         run(classifier, tmp_path / "files", tmp_path / "*.txt")
 
 
@@ -176,11 +176,11 @@ def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
     assert not list((tmp_path / "out[1]*").glob("_tmp-*"))
     assert (tmp_path / "out1" / "part-0").read_text() == "theirs"
     (tmp_path / "a.txt").write_text("so good, and more\n")
-    with pytest.raises(InputError, match="another job .--input is another one"):
+    with pytest.raises(InputError, match="another job .*input"):
         run(classifier, tmp_path / "out[1]*", tmp_path / "a.txt")
     (tmp_path / "a.txt").write_text("so good\n")
     (classifier / "vocab.txt").write_text("[PAD]\n")
-    with pytest.raises(InputError, match="another job .--model is another one"):
+    with pytest.raises(InputError, match="another job .*model_sha256 is another one"):
         run(classifier, tmp_path / "out[1]*", tmp_path / "a.txt")
 
 

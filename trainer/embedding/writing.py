@@ -223,18 +223,6 @@ def is_embeddings(folder: str) -> bool:
 
 # Number of texts in a file. A command that is killed loses the work on one file at most.
 PART_TEXTS = 8192
-# The flags behind the values that decide the embeddings.
-FLAGS_OF = (
-    {
-        "model_sha256": "--model",
-        "settings.pooling.mode": "--pooling",
-        "settings.pooling.is_normalized": "--normalize",
-        "settings.prefix": "--prefix",
-        "settings.max_seq_length": "--max_seq_length",
-        **{f"reading.{name}": f"--{name}" for name in READING},
-        "input": "--input",
-    },
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -287,7 +275,7 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
         "reading": {name: getattr(job, name) for name in READING},
         "input": [{"path": path, "sha256": sums[path]} for path in paths],
     }
-    with folders.claimed(output, identity, FLAGS_OF) as folder:
+    with folders.claimed(output, identity) as folder:
         if folder.is_finished:
             info = folder.read_json(INFO_FILE)
             return Embedded(info["texts"], info["cut"], width, longest, was_done=True)

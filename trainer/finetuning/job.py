@@ -29,7 +29,6 @@ from beambert.trainer.finetuning.settings import (
 )
 from beambert.trainer.loop.config import (
     RANDOM,
-    TRAINING_FLAGS,
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
@@ -78,41 +77,6 @@ class FinetuningJob(EncoderSettings, RecipeSettings):
 # Greatest length that an encoder is stretched to: a sequence of this length would take gigabytes
 # for the weights of every head of attention.
 LONGEST_LENGTH = 1 << 15
-
-
-# The flags behind the values of `FinetuningPlan.identity`.
-FLAGS_OF = (
-    {
-        "task": "--task",
-        "data_sha256.train": "the train file of --data_dir",
-        "data_sha256.dev": "the dev file of --data_dir",
-        "columns.text_columns": "--text_columns",
-        "columns.label_column": "--label_column",
-        "columns.choice_columns": "--choice_columns",
-        "windows": "--max_windows",
-        "class_weights": "--class_weights",
-        "loss": "--loss",
-        "temperature": "--temperature",
-        "matryoshka_dims": "--matryoshka_dims",
-        "pooling": "--pooling",
-        "query_length": "--query_length",
-        "flops_weight": "--flops_weight",
-        "freeze_encoder": "--freeze_encoder",
-        "lora_rank": "--lora_rank",
-        **TRAINING_FLAGS,
-    },
-    {
-        "model": "--model",
-        "vocabulary_sha256": "--vocab_file or --tokenizer",
-        "do_lower_case": "--do_lower_case",
-        "max_seq_length": "--max_seq_length",
-        "labels": "--labels",
-        "patience": "--early_stopping (its patience)",
-        "optimizer.learning_rate": "--learning_rate",
-        "optimizer.num_train_steps": "--num_train_epochs (in steps)",
-    },
-    {"optimizer.num_warmup_steps": "--warmup_proportion (in steps)"},
-)
 
 
 @dataclasses.dataclass(frozen=True)

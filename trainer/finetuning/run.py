@@ -23,7 +23,7 @@ from beambert.trainer.finetuning.batches import (
     evaluation_order,
     training_batches,
 )
-from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
+from beambert.trainer.finetuning.job import FinetuningJob, FinetuningPlan, make_plan
 from beambert.trainer.loop.config import TENSORFLOW, Devices
 from beambert.trainer.loop.engine import Engine, for_engine, has_tensorflow, make_engine
 from beambert.trainer.loop.loop import train
@@ -64,7 +64,6 @@ def _finetune(job: FinetuningJob, engine: Engine) -> dict[str, float]:
     return model_folders.train_in(
         plan,
         engine,
-        FLAGS_OF,
         lambda check_lock: _train(plan, engine, check_lock),
         lambda model: _save_graph(model, plan),
     )

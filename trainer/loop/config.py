@@ -54,13 +54,6 @@ ENGINES = (AUTO, TENSORFLOW, JAX)
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 # The settings of a loop that decide the result.
 DECISIVE_SETTINGS = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
-# The flags behind the values of `model_folders.job_identity` that all trainings have.
-TRAINING_FLAGS = {f"loop.{name}": f"--{name}" for name in DECISIVE_SETTINGS} | {
-    "init_sha256": "--init",
-    "init_positions": "--init_positions",
-    "optimizer.optimizer": "--optimizer",
-    "optimizer.weight_decay_rate": "--weight_decay_rate",
-}
 
 
 @dataclasses.dataclass(frozen=True)

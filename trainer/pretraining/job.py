@@ -24,7 +24,6 @@ from beambert.trainer.loop.config import (
     RANDOM,
     SHORT_RUN_WARMUP_SHARE,
     STATIC,
-    TRAINING_FLAGS,
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
@@ -342,37 +341,3 @@ class PretrainingJob:
         if self.do_whole_word_mask is not None:
             found["do_whole_word_mask"] = str(self.do_whole_word_mask)
         return found
-
-
-# The flags behind the values of `PretrainingPlan.identity`.
-FLAGS_OF = (
-    {
-        "phases.0.records_sha256": "--data",
-        "phases.1.records_sha256": "--long_data",
-        "phases.0.eval_records_sha256": "--eval_data",
-        "objective": "--objective",
-        "generator_size": "--generator_size",
-        "distill_from_sha256": "--distill_from",
-        "lora_rank": "--lora_rank",
-        "attend_within_documents": "--attend_within_documents",
-        "masking": "--masking",
-        "mask_rate": "--mask_rate",
-        "do_whole_word_mask": "--do_whole_word_mask",
-        "budget_seconds": "--budget",
-        "optimizer.num_train_steps": "--num_train_steps",
-        "optimizer.learning_rate": "--learning_rate",
-        "optimizer.schedule": "--schedule",
-        "optimizer.decay_share": "--decay_share",
-        "optimizer.beta_1": "--beta_1",
-        "optimizer.beta_2": "--beta_2",
-        "model.model_type": "--family",
-        "model.hidden_dropout_prob": "--dropout",
-        "model.initializer_range": "--initializer_range",
-        **TRAINING_FLAGS,
-    },
-    {
-        "model": "--model",
-        "optimizer.num_warmup_steps": "--num_warmup_steps",
-        "phases.0.last_step": "--long_data_share",
-    },
-)

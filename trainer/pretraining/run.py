@@ -39,7 +39,6 @@ from beambert.trainer.pretraining.cost import (
     total_flops,
 )
 from beambert.trainer.pretraining.job import (
-    FLAGS_OF,
     PretrainingJob,
     few_steps_warning,
     warmup_share,
@@ -96,9 +95,7 @@ def _pretrain(job: PretrainingJob, engine: Engine, started: float) -> dict[str, 
     longest = max(each.records.max_seq_length for each in plan.data)
     batch_size = plan.job.loop.train_batch_size
     model_folders.check_rows(plan.config, longest, batch_size, parts_of(plan, engine))
-    return model_folders.train_in(
-        plan, engine, FLAGS_OF, lambda check_lock: _train(plan, engine, check_lock)
-    )
+    return model_folders.train_in(plan, engine, lambda check_lock: _train(plan, engine, check_lock))
 
 
 def _train(
@@ -428,7 +425,7 @@ def _recorded_steps(job: PretrainingJob) -> int | None:
             except (ValueError, LookupError, TypeError):
                 return None  # `model_folders.claim` refuses what is not this training.
             other = {**found, "budget_seconds": job.budget}
-            claim_output(path, other, FLAGS_OF, flag="--model_dir", writes=False)
+            claim_output(path, other, flag="--model_dir", writes=False)
             return None
     return None
 

@@ -19,7 +19,6 @@ from beambert.console import show_progress
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.io import is_local
-from beambert.trainer.embedding.writing import FLAGS_OF as EMBED_FLAGS
 from beambert.trainer.embedding.writing import EmbeddingsFolder, open_embeddings
 
 # The constant of reciprocal rank fusion (Cormack et al. 2009, section 2), and the number of ranks
@@ -195,7 +194,6 @@ def open_bm25(folder: str, count: int) -> Bm25:
 # What is in the folder, the passages without their vectors, and these, scaled to the length 1.
 INDEX_FILE, PASSAGES_FILE, VECTORS_FILE = "index.json", "passages.arrow", "vectors.npy"
 # The flags behind the values that decide the index.
-FLAGS_OF = ({"embeddings": "--embeddings"},)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,7 +228,7 @@ def make_index(embeddings: Sequence[str], output: str) -> Indexed:
     found = _open_alike(embeddings)
     count = sum(each.info["texts"] for each in found)
     identity = {"embeddings": [each.info for each in found]}
-    with folders.claimed(output, identity, FLAGS_OF) as folder:
+    with folders.claimed(output, identity) as folder:
         if folder.is_finished:
             check_files(output, folder.read_json(INDEX_FILE))
             return Indexed(count, was_done=True)
@@ -281,7 +279,7 @@ def _open_alike(embeddings: Sequence[str]) -> list[EmbeddingsFolder]:
         first, last = found[0], found[-1]
         if any(each.path == last.path for each in found[:-1]):
             raise InputError(f"{last.name}: comes twice; name it once")
-        difference = folders.describe_difference(_making(first), _making(last), EMBED_FLAGS)
+        difference = folders.describe_difference(_making(first), _making(last))
         if difference:
             raise InputError(
                 f"{last.name}: was made otherwise than {first.path} ({difference}); embed its "

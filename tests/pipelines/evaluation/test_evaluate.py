@@ -174,7 +174,7 @@ def test_report_is_self_contained_and_escapes_text(blessed):
 
 
 def test_no_evaluation_takes_the_place_of_another(blessed, data, model, capfd):
-    with pytest.raises(InputError, match="--threshold there .*accuracy=None.*, here .*=0.7"):
+    with pytest.raises(InputError, match="thresholds there .*accuracy=None.*, here .*=0.7"):
         evaluate.main(arguments(data, model, blessed[0], "--threshold=0.7"))
     evaluate.main(arguments(data, model, blessed[0]))
     assert "already finished by the same command" in capfd.readouterr().out

@@ -15,10 +15,10 @@ JOB = {"parameters": {"random_seed": 1, "max_seq_length": 128}, "inputs": [{"pat
 def check(tmp_path):
     """Whether a job has finished a folder of these files."""
 
-    def claim(files: dict[str, bytes], job=JOB, flags_of=()) -> bool:
+    def claim(files: dict[str, bytes], job=JOB) -> bool:
         for name, content in files.items():
             (tmp_path / name).write_bytes(content)
-        return folders.claim_output(str(tmp_path), job, flags_of)
+        return folders.claim_output(str(tmp_path), job)
 
     return claim
 
@@ -79,10 +79,6 @@ def test_marker_of_another_tool(content, check):
         check({"_SUCCESS": content, "part-0": b""})
 
 
-FLAGS_OF = (
-    {"inputs": "--input", "parameters.pairs": "--pairs", "vocabulary": "--vocab_file"},
-    {"parameters.num_shards": "--num_shards"},
-)
 FILES = [{"path": f"/text/{name}", "bytes": 9} for name in "ab"]
 TEXTS = {"parameters": {"num_shards": 1, "pairs": "x", "dtype": 0}, "vocabulary": "0" * 64}
 TEXTS |= {"inputs": FILES}
@@ -91,24 +87,21 @@ TEXTS |= {"inputs": FILES}
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        # What follows from the files isn't named beside them.
+        ({"inputs": [FILES[0], {"path": "/text/b", "bytes": 8}]}, "inputs.1.bytes there 9, here 8"),
+        ({"vocabulary": "1" * 64}, "vocabulary is another one"),
         (
-            {"inputs": [*FILES, {"path": "/text/c", "bytes": 9}], "num_shards": 2},
-            "--input is another one",
+            {"num_shards": 2, "pairs": "y", "dtype": 1, "vocabulary": "1" * 64},
+            'parameters.num_shards there 1, here 2; parameters.pairs there "x", here "y"; '
+            "parameters.dtype there 0, here 1 and 1 more",
         ),
-        ({"vocabulary": "1" * 64}, "--vocab_file is another one"),
-        ({"pairs": "y", "vocabulary": "1" * 64}, '--pairs there "x", here "y"; --vocab_file is'),
     ],
 )
-def test_another_job_names_the_flags_that_the_user_changed(job, message, check):
+def test_another_job_names_what_differs(job, message, check):
     given = {name: job.get(name, value) for name, value in TEXTS["parameters"].items()}
     changed = TEXTS | {"parameters": given} | {k: v for k, v in job.items() if k in TEXTS}
     files = {"_SUCCESS": serialize_job(TEXTS), "part-0": b""}
     with pytest.raises(InputError, match=rf"another job \({re.escape(message)}"):
-        check(files, changed, FLAGS_OF)
-
-
-MODEL_FLAG = ({"model": "--model"},)
+        check(files, changed)
 
 
 def names(folder):
@@ -117,21 +110,21 @@ def names(folder):
 
 def test_a_finished_folder_is_read_by_the_same_command_alone(tmp_path):
     folder = tmp_path / "output"
-    with folders.claimed(str(folder), {"model": "a"}, MODEL_FLAG) as output:
+    with folders.claimed(str(folder), {"model": "a"}) as output:
         assert not output.is_finished and "_UNFINISHED" in names(folder)
         output.write_json("about.json", {"rows": 3})
     assert names(folder) == ["_SUCCESS", "about.json"]
-    with folders.claimed(str(folder), {"model": "a"}, MODEL_FLAG) as output:
+    with folders.claimed(str(folder), {"model": "a"}) as output:
         assert output.is_finished and output.read_json("about.json") == {"rows": 3}
     with (
-        pytest.raises(InputError, match="--model"),
-        folders.claimed(str(folder), {"model": "b"}, MODEL_FLAG),
+        pytest.raises(InputError, match="model there"),
+        folders.claimed(str(folder), {"model": "b"}),
     ):
         pytest.fail("the folder is another command's")
     (folder / "about.json").write_text("{")
     with (
         pytest.raises(InputError, match=r"about.json: is damaged .*; make it again"),
-        folders.claimed(str(folder), {"model": "a"}, MODEL_FLAG) as output,
+        folders.claimed(str(folder), {"model": "a"}) as output,
     ):
         output.read_json("about.json")
 
@@ -140,17 +133,17 @@ def test_what_is_interrupted_goes_on(tmp_path):
     folder = tmp_path / "output"
     with (
         pytest.raises(KeyboardInterrupt),
-        folders.claimed(str(folder), {"model": "a"}, MODEL_FLAG) as output,
+        folders.claimed(str(folder), {"model": "a"}) as output,
     ):
         output.write("part", b"1")
         raise KeyboardInterrupt
     assert names(folder) == ["_UNFINISHED", "part"]
     with (
-        pytest.raises(InputError, match="--model"),
-        folders.claimed(str(folder), {"model": "b"}, MODEL_FLAG),
+        pytest.raises(InputError, match="model there"),
+        folders.claimed(str(folder), {"model": "b"}),
     ):
         pytest.fail("the folder is another command's")
-    with folders.claimed(str(folder), {"model": "a"}, MODEL_FLAG) as output:
+    with folders.claimed(str(folder), {"model": "a"}) as output:
         assert not output.is_finished
     assert names(folder) == ["_SUCCESS", "part"]
 
@@ -160,7 +153,7 @@ def test_bad_input_leaves_the_folder_free_unless_there_is_work_in_it(tmp_path, h
     folder = tmp_path / "output"
     with (
         pytest.raises(InputError, match="bad row"),
-        folders.claimed(str(folder), {"model": "a"}, MODEL_FLAG) as output,
+        folders.claimed(str(folder), {"model": "a"}) as output,
     ):
         if has_written:
             output.write("part", b"1")

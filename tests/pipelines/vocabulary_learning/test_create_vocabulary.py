@@ -284,7 +284,7 @@ def test_old_tokens_stay_and_new_ones_save_what_is_said(old, capsys):
     assert f"3 of them new; {said['tokens_after'] / 13:.3f} tokens a word instead of" in told
     main(flags(old, add=3))
     assert "already finished by the same command" in capsys.readouterr().out
-    with pytest.raises(InputError, match="--add there 3, here 4"):
+    with pytest.raises(InputError, match="parameters.add there 3, here 4"):
         main(flags(old, add=4))
 
 

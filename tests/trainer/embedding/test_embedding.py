@@ -327,7 +327,7 @@ def test_a_killed_command_goes_on(tmp_path, monkeypatch, capsys):
     assert command(tmp_path, f"--input={texts}") == 0
     assert len(asked) == 4 and "nothing to do" in capsys.readouterr().out
     assert command(tmp_path, f"--input={texts}", "--pooling=cls") == 2
-    assert '--pooling there "mean", here "cls"' in capsys.readouterr().err
+    assert 'settings.pooling.mode there "mean", here "cls"' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["part-00000.parquet", "_info.json"])

@@ -147,7 +147,7 @@ def test_corrected_labels_and_a_retrained_encoder_are_another_job(
     retrained = shutil.copytree(encoder_folder, tmp_path / "encoder")
     with (retrained / "model.weights.h5").open("ab") as file:
         file.write(b"more")
-    with pytest.raises(InputError, match=r"another job .--init is another one"):
+    with pytest.raises(InputError, match=r"another job .*init_sha256 is another one"):
         finetune_main(flags(task_folder, retrained, classifier_folder))
 
 

@@ -121,7 +121,7 @@ def test_other_parameters_are_refused(encoder_folder, records_folder, small_conf
     before = snapshot(encoder_folder)
     with pytest.raises(InputError, match=r"--model_dir=.*learning_rate there 0\.005, here 0\.01"):
         pretrain_main(flags(records_folder, small_config_file, encoder_folder, learning_rate=0.01))
-    with pytest.raises(InputError, match="--num_train_steps there 150, here 200"):
+    with pytest.raises(InputError, match="num_train_steps there 150, here 200"):
         pretrain_main(flags(records_folder, small_config_file, encoder_folder, num_train_steps=200))
     assert snapshot(encoder_folder) == before
 
