@@ -14,26 +14,21 @@ from beambert.pipelines.records.contract import check_finished
 from beambert.process import loading
 from beambert.trainer.loop.config import (
     LONGEST_DEFAULT_WARMUP,
-    STATIC,
-    TRAPEZOID,
     Devices,
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
-    default_warmup_steps,
 )
 from beambert.trainer.pretraining.job import (
+    LENGTHS,
+    OF_ENCODER,
     PretrainingJob,
-    default_epochs,
     parse_eval_data,
-    rate_of,
-    warmup_share,
 )
 from beambert.trainer.pretraining.recipes import (
     CONTINUED_WARMUP_SHARE,
     RECIPES,
     bert_base,
-    check_fits,
     continued,
     find,
 )
@@ -74,8 +69,7 @@ If the training is interrupted, the same command continues from the newest check
 """
 
 
-# Flags that --init decides, and those that --budget does, if they are not given.
-_OF_INIT = ("model", "family", "initializer_range")
+# Flags that --budget decides if they are not given.
 _OF_BUDGET = ("num_train_steps", "num_warmup_steps")
 
 
@@ -105,7 +99,7 @@ def build_parser(recipe: Mapping[str, Any] | None = None) -> FlagParser:
         "another --objective.",
         examples=EXAMPLES,
     )
-    of_others = dict.fromkeys((*_OF_INIT, *_OF_BUDGET))
+    of_others = dict.fromkeys((*OF_ENCODER, *_OF_BUDGET))
     of_model = "that of the model, {}"
     steps, warmup = (recipe.get(name) for name in _OF_BUDGET)
     texts = {
@@ -135,28 +129,18 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag or a file cannot be used.
     """
     started = time.monotonic()
-    recipe = _recipe_of(argv)
-    flags = build_parser(recipe).parse_args(list(argv))
-    command = read_settings(Command, flags)
-    devices, job = read_settings(Devices, flags), _read_job(flags, recipe)
-    _check_paths(job)
+    flags, given = _parse(argv)
+    command, devices = read_settings(Command, flags), read_settings(Devices, flags)
+    _check_values(flags, given)
+    _check_paths(flags)
     _check_length(flags)
     with loading():
         from beambert.trainer.loop.engine import choose_engine, make_engine
 
         choose_engine(devices)
         from beambert.trainer.pretraining.run import estimate, pretrain
-        from beambert.trainer.weights.initial import open_initial
-    if command.recipe and job.init:
-        check_fits(command.recipe, open_initial(job.init, "--init").config, job.init)
-    if flags.learning_rate is None:
-        rate = rate_of(job.init, job.lora_rank)
-        job = dataclasses.replace(
-            job, optimizer=dataclasses.replace(job.optimizer, learning_rate=rate)
-        )
+    job = PretrainingJob.by_recipe(command.recipe, **given)
     engine = make_engine(devices)
-    if job.init and not _has_amount(flags):
-        job = dataclasses.replace(job, num_train_epochs=default_epochs(job.data))
     if job.init:
         print(_describe_continuing(job), flush=True)
     if command.dry_run:
@@ -174,20 +158,34 @@ def check_values(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag cannot be used.
     """
-    recipe = _recipe_of(argv)
-    flags = build_parser(recipe).parse_args(list(argv))
-    _read_job(flags, recipe)
+    flags, given = _parse(argv)
+    _check_values(flags, given)
     _check_length(flags)
 
 
-def _has_amount(flags: argparse.Namespace) -> bool:
-    """Whether the flags say how much to train."""
-    return bool(flags.num_train_steps or flags.num_train_epochs or flags.budget or flags.recipe)
+def _check_values(flags: argparse.Namespace, given: Mapping[str, Any]) -> None:
+    rate = {} if flags.recipe else {"learning_rate": bert_base()["learning_rate"]}
+    # With --init the rate follows from the encoder, which is not read.
+    PretrainingJob.from_values(flags.recipe, {**rate, **given})
 
 
 def _check_length(flags: argparse.Namespace) -> None:
-    if not (flags.init or _has_amount(flags)):
+    if not any(getattr(flags, name) for name in ("init", "recipe", *LENGTHS)):
         raise InputError("--num_train_steps: is missing; give it, --budget or --recipe")
+
+
+def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """Returns the flags, and the values for `PretrainingJob.by_recipe` that are given."""
+    parser = build_parser(_recipe_of(argv))
+    flags = parser.parse_args(list(argv))
+    others = (Command, Devices, TrainingFolders)
+    names = {field.name for declared in others for field in dataclasses.fields(declared)}
+    given = {
+        name: value
+        for name, value in vars(flags).items()
+        if name not in names and value != parser.get_default(name)
+    }
+    return flags, given | {"output": read_settings(TrainingFolders, flags)}
 
 
 def _describe_continuing(job: PretrainingJob) -> str:
@@ -201,76 +199,22 @@ def _describe_continuing(job: PretrainingJob) -> str:
     )
 
 
-def _read_job(flags: argparse.Namespace, recipe: Mapping[str, Any]) -> PretrainingJob:
-    """Returns the job that the flags and the recipe describe.
-
-    Raises:
-      InputError: a flag cannot be used.
-    """
-    if flags.schedule != TRAPEZOID and flags.decay_share != recipe.get(
-        "decay_share", OptimizerConfig.decay_share
-    ):
-        raise InputError(
-            f"--decay_share={flags.decay_share}: needs --schedule={TRAPEZOID}; leave it out"
-        )
-    steps, warmup = flags.num_train_steps, flags.num_warmup_steps
-    for decisive in ("budget", "num_train_epochs"):
-        for name in _OF_BUDGET:
-            if getattr(flags, decisive) and (value := getattr(flags, name)) is not None:
-                raise InputError(
-                    f"--{name}={value}: --{decisive} decides it; leave one of them out"
-                )
-    if warmup is None and steps is None:
-        warmup = recipe.get("num_warmup_steps", 0)
-    elif warmup is None:
-        warmup = default_warmup_steps(steps, warmup_share(flags.init))
-    # With --init without a length, the passes over the records take the place of the one step.
-    steps = recipe.get("num_train_steps", 1) if steps is None else steps
-    given: dict[str, Any] = {}
-    if flags.masking == STATIC and flags.mask_rate == recipe.get("mask_rate"):
-        given["mask_rate"] = None
-    for name in _OF_INIT:
-        is_of_recipe = getattr(flags, name) is None and not flags.init
-        # A configuration file names its family itself.
-        if is_of_recipe and not (name == "family" and _is_file(flags.model)):
-            given[name] = recipe.get(name)
-    return read_settings(
-        PretrainingJob,
-        flags,
-        output=read_settings(TrainingFolders, flags),
-        optimizer=read_settings(
-            OptimizerConfig,
-            flags,
-            num_train_steps=steps,
-            num_warmup_steps=warmup,
-            # With --init the encoder decides it, which is not read yet.
-            learning_rate=flags.learning_rate or bert_base()["learning_rate"],
-        ),
-        loop=read_settings(LoopConfig, flags),
-        **given,
-    )
-
-
-def _is_file(model: str | None) -> bool:
-    return bool(model) and model.endswith(".json")
-
-
-def _check_paths(job: PretrainingJob) -> None:
+def _check_paths(flags: argparse.Namespace) -> None:
     """Checks the local paths before TensorFlow is imported, which takes seconds.
 
     Raises:
       InputError: a folder or a file does not exist, or is not a finished records folder.
     """
-    given = [("data", job.data), ("long_data", job.long_data)]
-    given += [("eval_data", folder) for folder in parse_eval_data(job.eval_data).values()]
+    given = [("data", flags.data), ("long_data", flags.long_data)]
+    given += [("eval_data", folder) for folder in parse_eval_data(flags.eval_data).values()]
     for name, folder in given:
         if folder is not None and is_local(folder):
             check_finished(folder, f"--{name}")
     for name in ("init", "distill_from"):
-        path = getattr(job, name)
+        path = getattr(flags, name)
         if path:
             check_weights(path, f"--{name}")
-    check_config(job.model)
+    check_config(flags.model)
 
 
 def _recipe_of(argv: Sequence[str]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from beambert import io
@@ -24,6 +24,7 @@ from beambert.trainer.loop.config import (
     RANDOM,
     SHORT_RUN_WARMUP_SHARE,
     STATIC,
+    TRAPEZOID,
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
@@ -41,6 +42,9 @@ LEAST_SECONDS = 15.0
 # Fewer steps teach random weights next to nothing; `tiny` needs 2,000 (docs/pretraining.md).
 FEW_STEPS = 500
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+# Settings of which one says how long to train, and those that --init decides.
+LENGTHS = ("num_train_steps", "num_train_epochs", "budget")
+OF_ENCODER = ("model", "family", "initializer_range")
 # A value of --eval_data that names its source, as `beambert data --source` does.
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)")
 
@@ -282,7 +286,7 @@ class PretrainingJob:
                 "--init=random: a pre-training begins with random weights unless --init names "
                 "others; leave it out"
             )
-        for name in ("model", "family", "initializer_range"):
+        for name in OF_ENCODER:
             if self.init and (value := getattr(self, name)) is not None:
                 raise InputError(f"--{name}={value}: --init decides it; leave one of them out")
         for name, default, needs, is_met in (
@@ -296,36 +300,61 @@ class PretrainingJob:
 
     @classmethod
     def by_recipe(cls, recipe: str | None = None, **given: Any) -> Self:
-        """Returns the job of a recipe, as the command's --recipe does.
+        """Returns the job of a recipe, as the command's --recipe, and of values that are given.
+
+        With `init` some defaults follow from the encoder and from the records, which are read.
 
         Args:
           recipe: name of a recipe; None with `init`, for the settings of continuing, or for those
             of bert_base.
           given: fields of the job, of its optimizer or of its loop, such as `data`, `output`,
-            `init`, `train_batch_size` or `num_train_steps`; they take precedence.
+            `init`, `train_batch_size` or `num_train_steps`.
+
+        Raises:
+          InputError: there is no such recipe, it is one for another encoder, or a value cannot be
+            used.
+        """
+        if init := given.get("init"):
+            if recipe:
+                from beambert.trainer.weights.initial import open_initial  # it imports TensorFlow
+
+                recipes.check_fits(recipe, open_initial(init, "--init").config, init)
+            elif "learning_rate" not in given:
+                given["learning_rate"] = rate_of(init, given.get("lora_rank", 0))
+            if not recipe and given.keys().isdisjoint(LENGTHS):
+                given["num_train_epochs"] = default_epochs(given["data"])
+        return cls.from_values(recipe, given)
+
+    @classmethod
+    def from_values(cls, recipe: str | None, given: Mapping[str, Any]) -> Self:
+        """Returns the job as `by_recipe`, which has added the defaults that follow from files.
 
         Raises:
           InputError: there is no such recipe, or a value cannot be used.
         """
+        for decisive in ("budget", "num_train_epochs"):
+            for name in ("num_train_steps", "num_warmup_steps"):
+                if given.get(decisive) and name in given:
+                    raise InputError(
+                        f"--{name}={given[name]}: --{decisive} decides it; leave one of them out"
+                    )
         values = recipes.find(recipe, given.get("init"))
-        if recipe and given.get("init"):
-            raise InputError(
-                f"--recipe={recipe}: --init={given['init']} needs settings of its own; leave the "
-                "recipe out"
-            )
         if "num_train_steps" in given:
             values.pop("num_warmup_steps", None)
         if given.get("masking") == STATIC:
             values.pop("mask_rate", None)
+        if str(given.get("model")).endswith(".json"):
+            values.pop("family", None)  # The file names it.
+        if given.get("init"):
+            values = {n: value for n, value in values.items() if n not in OF_ENCODER}
         values |= given
-        if values["learning_rate"] is None:
-            values["learning_rate"] = rate_of(values["init"], values.get("lora_rank", 0))
-        if "num_train_steps" not in values:  # that of the passes takes its place
-            values["num_train_steps"] = 1
-            if not values.get("budget") and not values.get("num_train_epochs"):
-                values["num_train_epochs"] = default_epochs(values["data"])
+        if "decay_share" in given and values.get("schedule") != TRAPEZOID:
+            raise InputError(
+                f"--decay_share={given['decay_share']}: needs --schedule={TRAPEZOID}; leave it out"
+            )
+        values.setdefault("num_train_steps", 1)  # The passes or the budget decide it later.
         if "num_warmup_steps" not in values:
-            share = warmup_share(values.get("init"))
+            share = warmup_share(given.get("init"))
             values["num_warmup_steps"] = default_warmup_steps(values["num_train_steps"], share)
         parts = {}
         for name, part in (("optimizer", OptimizerConfig), ("loop", LoopConfig)):

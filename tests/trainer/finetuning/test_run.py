@@ -142,7 +142,7 @@ def test_corrected_labels_and_a_retrained_encoder_are_another_job(
         first, *rest = (corrected / f"{split}.tsv").read_text().splitlines()[1:]
         first = first.replace("\tgood", "\tBAD").replace("\tbad", "\tgood").replace("BAD", "bad")
         (corrected / f"{split}.tsv").write_text("\n".join(["text\tlabel", first, *rest]) + "\n")
-        with pytest.raises(InputError, match=rf"another job .the {split} file of --data_dir is an"):
+        with pytest.raises(InputError, match=rf"another job .data_sha256.{split} is another"):
             finetune_main(flags(corrected, encoder_folder, classifier_folder))
     retrained = shutil.copytree(encoder_folder, tmp_path / "encoder")
     with (retrained / "model.weights.h5").open("ab") as file:

@@ -7,14 +7,13 @@ import pytest
 from support import small_pretraining
 
 from beambert.errors import InputError
-from beambert.trainer.commands.pretrain import _read_job, build_parser
+from beambert.trainer.commands.pretrain import _parse
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.engines.tensorflow import TensorFlow
 from beambert.trainer.pretraining import cost
 from beambert.trainer.pretraining import run as pretraining_run
-from beambert.trainer.pretraining.job import FEW_STEPS, parse_budget
+from beambert.trainer.pretraining.job import FEW_STEPS, PretrainingJob, parse_budget
 from beambert.trainer.pretraining.plan import make_plan
-from beambert.trainer.pretraining.recipes import bert_base
 from beambert.trainer.pretraining.records import open_records
 
 
@@ -86,8 +85,7 @@ def measured(monkeypatch):
 
 def plan_of(records, config, tmp_path, **others):
     found = flags(records, config, tmp_path / "m", **others)
-    parsed = build_parser({**bert_base(), "train_batch_size": 8}).parse_args(found)
-    return make_plan(_read_job(parsed, bert_base()))
+    return make_plan(PretrainingJob.by_recipe(**_parse([*found, "--train_batch_size=8"])[1]))
 
 
 def test_what_would_take_too_long_to_measure_is_estimated(
@@ -176,7 +174,7 @@ def test_no_length_is_refused(records_folder, small_config_file):
 
 def test_epochs_are_passes_over_the_records(records_folder, small_config_file, tmp_path):
     found = flags(records_folder, small_config_file, tmp_path / "m", num_train_epochs=2)
-    job = _read_job(build_parser().parse_args(found), bert_base())
+    job = PretrainingJob.by_recipe(**_parse(found)[1])
     job = pretraining_run.with_steps_of_budget(job, None, 0.0)
     instances = open_records(str(records_folder), "--data").instances
     assert job.optimizer.num_train_steps == round(2 * instances / 8)
