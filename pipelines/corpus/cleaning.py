@@ -176,6 +176,11 @@ NO_SPACES = re.compile(
 )
 _WIDE_LETTER = re.compile(f"[\uac00-\ud7af{UNSPACED}{_WIDE}]")
 _WITHOUT_MARKS = re.compile("[\u0e00-\u0eff]")
+# A line that is the number of a chapter: "Chapter IV", "Book One".
+_CHAPTER = re.compile(
+    r"\s*(?:Chapter|Book|Part|Kapitel|Chapitre|Cap[ií]tulo|Capitolo)"
+    r" (?:\d+|[IVXLC]+|[A-Z][a-z]+)\.?"
+)
 
 
 def ends_sentence(line: str) -> bool:
@@ -504,9 +509,15 @@ def _starts_paragraph(previous: str, line: str, width: float) -> bool:
     is_indented = len(line) - len(line.lstrip()) > len(previous) - len(previous.lstrip())
     if ends_sentence(previous):
         return has_room or is_indented
-    # A heading in capitals stands above or below prose. Thai and Lao have no mark at an end.
-    is_end = _WITHOUT_MARKS.match(previous[-1]) and (is_indented or len(previous) < _FULL * width)
-    return has_room and (bool(is_end) or previous.isupper() != line.isupper())
+    if not has_room:
+        return False
+    # A heading, such as one in capitals, stands above or below prose.
+    if previous.isupper() != line.isupper() or any(map(_CHAPTER.fullmatch, (previous, line))):
+        return True
+    # Thai and Lao have no mark at an end.
+    return bool(_WITHOUT_MARKS.match(previous[-1])) and (
+        is_indented or len(previous) < _FULL * width
+    )
 
 
 def drop_marks(text: str, counts: Counter[str]) -> str:

@@ -64,6 +64,18 @@ def test_every_format_gives_the_same_paragraphs(tmp_path):
     assert document.text == JOINED
 
 
+@pytest.mark.parametrize("heading", ["CHAPTER I", "Chapter II", "Book Three", "Kapitel 4."])
+def test_a_chapters_number_without_blank_lines_is_a_paragraph(heading):
+    text = WRAPPED.replace("CHAPTER I\n\n", f"by a pilot\n{heading}\n")
+    assert clean_text(text)[0] == JOINED.replace("CHAPTER I", f"by a pilot\n{heading}")
+
+
+def test_a_chapter_that_a_sentence_names_is_no_heading():
+    text = WRAPPED.replace("a bell is rung", "a bell is rung, see\nChapter II, and then")
+    expected = JOINED.replace("a bell is rung", "a bell is rung, see Chapter II, and then")
+    assert clean_text(text)[0] == expected
+
+
 @pytest.mark.parametrize(
     "text",
     [
