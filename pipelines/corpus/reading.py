@@ -20,11 +20,7 @@ from beambert.pipelines.corpus import base
 from beambert.pipelines.corpus.base import FilePart, Format, LineFormat, ReadOptions
 from beambert.pipelines.corpus.cleaning import AUTO, SENTENCES, clean
 from beambert.pipelines.corpus.documents import NO_TEXT, Document, Found, Reject
-from beambert.pipelines.corpus.encodings import (
-    DEFAULT_ENCODING,
-    READS_AS_WINDOWS,
-    UTF8,
-)
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, UTF8
 from beambert.pipelines.corpus.formats import FORMATS, TO_REPORT, Foreign, recognise, to_utf8
 from beambert.pipelines.corpus.pages import clean_page
 from beambert.pipelines.corpus.remains import EXTRACTED_MARK, clean_extracted
@@ -45,8 +41,6 @@ BEGINNING_BYTES = 1 << 19
 MOST_REJECTS = 10_000
 # A title of WikiText, as a document of its own.
 _TITLE_ALONE = re.compile(r"= [^=](?:.*[^=])? =")
-# Number of files that a message lists.
-_LISTED_FILES = 5
 
 
 def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
@@ -291,19 +285,13 @@ def check_rejects(rows: Sequence[str], rejected: int, read: int, limit: float, p
     Raises:
       InputError: more were rejected; the message names the first one.
     """
-    if rejected > limit * read:
-        remedy = "fix it"
-        if len(rows) > 1:
-            write_bytes(path, "".join(row + "\n" for row in rows).encode())
-            listed = "all" if len(rows) == rejected else f"the first {len(rows):,}"
-            remedy = f"fix them ({listed} are in {path})"
-        row = json.loads(rows[0])
-        share = f"{rejected:,} of {read:,} documents cannot be read"
-        others = (json.loads(row)["file"] for row in rows if READS_AS_WINDOWS in row)
-        if files := list(dict.fromkeys(others)):
-            listed = ", ".join(files[:_LISTED_FILES])
-            more = f" and {len(files) - _LISTED_FILES:,} more" if files[_LISTED_FILES:] else ""
-            share += f"; not in the encoding of --encoding: {listed}{more}"
-        if rejected < read:
-            remedy += ", or allow a share with --max_reject_fraction"
-        raise InputError(f"{row['file']}: {row['detail']} ({share}); {remedy}")
+    if rejected <= limit * read:
+        return
+    first, message = json.loads(rows[0]), f"{rejected:,} of {read:,} documents cannot be read"
+    if len(rows) > 1:
+        write_bytes(path, "".join(row + "\n" for row in rows).encode())
+        message += f", see {path}"
+    remedy = "fix the input"
+    if rejected < read:
+        remedy += ", or raise --max_reject_fraction"
+    raise InputError(f"{first['file']}: {first['detail']} ({message}); {remedy}")
