@@ -5,7 +5,6 @@ import functools
 from collections.abc import Sequence
 
 from beambert.config import read_settings, setting, settings_parser
-from beambert.errors import InputError
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.process import loading
@@ -72,8 +71,6 @@ def main(argv: Sequence[str]) -> None:
     with loading():
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.pretraining import run
-    if not job.patterns:
-        raise InputError("--input: missing; name the files to read, or give --source")
     if flags.dry_run:
         run.estimate_pretraining_data(job, options)
     else:

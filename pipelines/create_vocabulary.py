@@ -4,7 +4,6 @@ import functools
 from collections.abc import Sequence
 
 from beambert.config import read_settings, settings_parser
-from beambert.errors import InputError
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.process import loading
@@ -54,6 +53,4 @@ def main(argv: Sequence[str]) -> None:
     with loading():
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.vocabulary_learning.run import learn_vocabulary
-    if not job.patterns:
-        raise InputError("--input: missing; name the files to read, or give --source")
     learn_vocabulary(job, options)

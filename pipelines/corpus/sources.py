@@ -131,6 +131,15 @@ class InputSettings:
                 "leave it out"
             )
 
+    def check_given(self) -> None:
+        """Checks that there are files to read, which a pipeline of documents does without.
+
+        Raises:
+          InputError: there are none.
+        """
+        if not self.patterns:
+            raise InputError("--input: missing; name the files to read, or give --source")
+
     def read_options(
         self, progress_folder: str | None = None, language_column: str = ""
     ) -> ReadOptions:

@@ -108,6 +108,7 @@ def estimate_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions
 
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
     """Returns the plan of a job, or None with a message if there is no file to read."""
+    job.check_given()
     of_sources = job.patterns if job.source else ()
     check_reachable(
         options,

@@ -56,6 +56,7 @@ def learn_vocabulary(job: VocabularyJob, options: "PipelineOptions | None" = Non
     Raises:
       InputError: the output file exists and is of another job, or an input cannot be used.
     """
+    job.check_given()
     check_reachable(options, input=job.patterns, output=job.output)
     job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     inputs = match_sources(job.sources) if job.source else match_inputs(job.input)

@@ -6,7 +6,8 @@ import gzip
 import pytest
 from support.data_command import data, info, refused, temporary, wikiextractor
 
-from beambert import folders, io
+from beambert import PretrainingDataJob, create_pretraining_data, folders, io
+from beambert.errors import InputError
 from beambert.pipelines.pretraining import tokenizing
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 
@@ -54,6 +55,12 @@ class TestBadInput:
         flags = [f"--input={tmp_path}/empty.txt"]
         refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--input: no document")
         assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+    def test_no_files(self, capsys, tmp_path, vocab_file):
+        refused(data(capsys, vocab_file, tmp_path / "out"), "--input: missing", "--source")
+        job = PretrainingDataJob(vocab_file=str(vocab_file), output=str(tmp_path / "out"))
+        with pytest.raises(InputError, match="--input: missing"):
+            create_pretraining_data(job)
 
     def test_somebody_elses_folder_with_brackets(self, capsys, tmp_path, corpus_file, vocab_file):
         """Characters that stand for others in a pattern hide nothing; nor do folders in it."""
