@@ -6,7 +6,6 @@ under which info.json counts it) or None. Then add it to `QUALITY_FILTERS` under
 becomes a value of --quality_filter.
 """
 
-import dataclasses
 import functools
 import re
 from collections.abc import Callable, Sequence
@@ -31,55 +30,31 @@ _LETTER = re.compile(r"[^\W\d_]")
 _ELLIPSES = ("...", "…")
 # Dashes are missing here, because in many languages they open the lines of a dialogue.
 _BULLETS = ("•", "‣", "◦", "▪", "●", "*", "- ")
+# Thresholds of the rules, from Rae et al. 2021, A.1.1 and Table A1, except where noted.
+# A.1.1, "between 50 and 100,000 words". Shorter documents are not judged here. Longer ones are
+# kept, because they are books.
+_MIN_WORDS = 50
+# A.1.1 has 3 and 10 characters for English. Here it is 2 because Korean words are short, and 16
+# from FineWeb-2's configuration for Greenlandic (huggingface/fineweb-2, configs/kal_Latn.yml).
+_MIN_MEAN_WORD_LENGTH, _MAX_MEAN_WORD_LENGTH = 2, 16
+# A.1.1, "symbol-to-word ratio greater than 0.1 for either the hash symbol or the ellipsis".
+_MAX_SYMBOLS_PER_WORD = 0.1
+# A.1.1, "more than 90% of lines starting with a bullet point, or more than 30% ending with an
+# ellipsis".
+_MAX_BULLET_LINES, _MAX_ELLIPSIS_LINES = 0.9, 0.3
+# A.1.1, "80% of words in a document contain at least one alphabetic character", of any alphabet.
+_MIN_ALPHABETIC_WORDS = 0.8
+# Table A1, duplicate line (and paragraph) fraction, and character fraction.
+_MAX_REPEATED_LINES, _MAX_REPEATED_LINE_CHARACTERS = 0.3, 0.2
+# Table A1, number of words -> top n-gram character fraction, and duplicate n-gram one.
+_MAX_TOP_NGRAM = {2: 0.20, 3: 0.18, 4: 0.16}
+_MAX_REPEATED_NGRAMS = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
 # Multiplier of the hash. It is odd, so that no bit is lost. As the fraction of the golden ratio it
 # spreads small numbers.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclasses.dataclass(frozen=True)
-class QualityThresholds:
-    """Thresholds of the rules, from Rae et al. 2021, A.1.1 and Table A1, except where noted.
-
-    Attributes:
-      min_words: A.1.1, "between 50 and 100,000 words". Shorter documents are not judged here.
-      Longer
-        ones are kept, because they are books.
-      min_mean_word_length, max_mean_word_length: A.1.1 has 3 and 10 characters for English. Here it
-        is 2 because Korean words are short, and 16 from FineWeb-2's configuration for Greenlandic
-        (huggingface/fineweb-2, configs/kal_Latn.yml). Scripts without spaces are exempt.
-      max_symbols_per_word: A.1.1, "symbol-to-word ratio greater than 0.1 for either the hash
-        symbol or the ellipsis".
-      max_bullet_lines: A.1.1, "more than 90% of lines starting with a bullet point".
-      max_ellipsis_lines: A.1.1, "more than 30% ending with an ellipsis".
-      min_alphabetic_words: A.1.1, "80% of words in a document contain at least one alphabetic
-        character", here of any alphabet.
-      max_repeated_lines: Table A1, duplicate line (and paragraph) fraction.
-      max_repeated_line_characters: Table A1, duplicate line (and paragraph) character fraction.
-      max_top_ngram: Table A1, top 2-, 3- and 4-gram character fraction.
-      max_repeated_ngrams: Table A1, duplicate 5- to 10-gram character fraction.
-    """
-
-    min_words: int = 50
-    min_mean_word_length: float = 2
-    max_mean_word_length: float = 16
-    max_symbols_per_word: float = 0.1
-    max_bullet_lines: float = 0.9
-    max_ellipsis_lines: float = 0.3
-    min_alphabetic_words: float = 0.8
-    max_repeated_lines: float = 0.3
-    max_repeated_line_characters: float = 0.2
-    max_top_ngram: Sequence[tuple[int, float]] = ((2, 0.20), (3, 0.18), (4, 0.16))
-    max_repeated_ngrams: Sequence[tuple[int, float]] = (
-        (5, 0.15),
-        (6, 0.14),
-        (7, 0.13),
-        (8, 0.12),
-        (9, 0.11),
-        (10, 0.10),
-    )
-
-
-def reject_reason(text: str, limits: QualityThresholds = QualityThresholds()) -> str | None:
+def reject_reason(text: str) -> str | None:
     """Returns the rule of Gopher's corpus MassiveText that a document breaks first, or None.
 
     They are from Rae et al. 2021, "Scaling Language Models: Methods, Analysis & Insights from
@@ -94,7 +69,6 @@ def reject_reason(text: str, limits: QualityThresholds = QualityThresholds()) ->
 
     Args:
       text: a document after `cleaning.normalize_text`; line feeds separate paragraphs or sentences.
-      limits: thresholds of the rules.
 
     Returns:
       The name of the rule: word_length, symbols, bullets, ellipses, not_words, repeated_lines,
@@ -110,63 +84,58 @@ def reject_reason(text: str, limits: QualityThresholds = QualityThresholds()) ->
     if len(words) > len(spaced):
         is_unspaced = len(UNSPACED_CHARACTER.findall(text)) > characters / 2
     size = UNSPACED_CHARACTERS_PER_WORD if is_unspaced else 1
-    if len(words) < limits.min_words * size:
+    if len(words) < _MIN_WORDS * size:
         return None
     mean_length = characters / len(spaced)
-    if not is_unspaced and not (
-        limits.min_mean_word_length <= mean_length <= limits.max_mean_word_length
-    ):
+    if not (is_unspaced or _MIN_MEAN_WORD_LENGTH <= mean_length <= _MAX_MEAN_WORD_LENGTH):
         return "word_length"
-    most_symbols = limits.max_symbols_per_word * len(words) / size
+    most_symbols = _MAX_SYMBOLS_PER_WORD * len(words) / size
     if text.count("#") > most_symbols or sum(map(text.count, _ELLIPSES)) > most_symbols:
         return "symbols"
     lines = [line for line in text.split("\n") if line]
-    if sum(line.startswith(_BULLETS) for line in lines) > limits.max_bullet_lines * len(lines):
+    if sum(line.startswith(_BULLETS) for line in lines) > _MAX_BULLET_LINES * len(lines):
         return "bullets"
-    if sum(line.endswith(_ELLIPSES) for line in lines) > limits.max_ellipsis_lines * len(lines):
+    if sum(line.endswith(_ELLIPSES) for line in lines) > _MAX_ELLIPSIS_LINES * len(lines):
         return "ellipses"
     odd = [word for word in spaced if not word.isalpha()]
-    if len(spaced) - len(odd) < limits.min_alphabetic_words * len(spaced):
+    if len(spaced) - len(odd) < _MIN_ALPHABETIC_WORDS * len(spaced):
         # Punctuation that stands alone, as in tokenized corpora, counts as no word.
         punctuation = sum(len(word) == 1 and not word.isalnum() for word in odd)
         without_letter = sum(not _LETTER.search(word) for word in odd) - punctuation
         judged = len(spaced) - punctuation
-        if judged - without_letter < limits.min_alphabetic_words * judged:
+        if judged - without_letter < _MIN_ALPHABETIC_WORDS * judged:
             return "not_words"
     distinct = set(lines)
     repeated = sum(map(len, lines)) - sum(map(len, distinct))
     if (
-        len(lines) - len(distinct) > limits.max_repeated_lines * len(lines)
-        or repeated > limits.max_repeated_line_characters * characters
+        len(lines) - len(distinct) > _MAX_REPEATED_LINES * len(lines)
+        or repeated > _MAX_REPEATED_LINE_CHARACTERS * characters
     ):
         return "repeated_lines"
-    return _repetition_reason(words, starts, size, limits)
+    return _repetition_reason(words, starts, size)
 
 
-def _repetition_reason(
-    words: list[str], starts: np.ndarray, size: int, limits: QualityThresholds
-) -> str | None:
+def _repetition_reason(words: list[str], starts: np.ndarray, size: int) -> str | None:
     """Returns the rule for repeated n-grams that a document breaks first, or None.
 
     Args:
       words: words of the document; in scripts without spaces, its characters.
       starts: int64 [words + 1], number of characters before each word.
       size: number of items in `words` that count as a word.
-      limits: thresholds of the rules.
     """
     number = {word: index for index, word in enumerate(dict.fromkeys(words))}
     ids = np.fromiter(map(number.__getitem__, words), np.uint64, len(words))
     characters = int(starts[-1])
     ngrams, n = ids, 1
-    for length, share in limits.max_top_ngram:
+    for length, share in _MAX_TOP_NGRAM.items():
         ngrams, n = _lengthen(ngrams, n, ids, length * size), length * size
         most = share * characters
         if _top_ngram_characters(ngrams, starts, n, most) > most:
             return "repeated_phrase"
     # A repeated n-gram also repeats all shorter n-grams in it. So the number of repeated characters
     # falls with n, and the search can end early.
-    least = min(share for _, share in limits.max_repeated_ngrams) * characters
-    for length, share in limits.max_repeated_ngrams:
+    least = min(_MAX_REPEATED_NGRAMS.values()) * characters
+    for length, share in _MAX_REPEATED_NGRAMS.items():
         ngrams, n = _lengthen(ngrams, n, ids, length * size), length * size
         repeated = _repeated_characters(ngrams, starts, n, least)
         if repeated > share * characters:

@@ -14,11 +14,7 @@ from hypothesis import strategies as st
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.text.cleaning import normalize_text, split_words
-from beambert.pipelines.text.filters import (
-    QualityThresholds,
-    drop_reason,
-    reject_reason,
-)
+from beambert.pipelines.text.filters import drop_reason, reject_reason
 from beambert.pipelines.text.preparation import TextSettings
 from beambert.pipelines.tokenizers.word_pieces import words_of
 
@@ -112,17 +108,6 @@ def test_each_threshold_is_allowed_itself(reason):
     assert drop_reason(beyond, QUALITY) == reason
 
 
-def test_thresholds_are_those_of_rae_et_al():
-    """Appendix A.1.1 and Table A1, but for the length of words, which is English there."""
-    limits = QualityThresholds()
-    assert (limits.max_symbols_per_word, limits.min_alphabetic_words) == (0.1, 0.8)
-    assert (limits.max_bullet_lines, limits.max_ellipsis_lines) == (0.9, 0.3)
-    assert (limits.max_repeated_lines, limits.max_repeated_line_characters) == (0.3, 0.2)
-    assert dict(limits.max_top_ngram) == {2: 0.20, 3: 0.18, 4: 0.16}
-    repeated = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
-    assert dict(limits.max_repeated_ngrams) == repeated
-
-
 def test_short_words_are_no_prose():
     """Two characters on average will do, as in Korean; fewer are a list of letters."""
     draw = random.Random(3)
@@ -148,17 +133,17 @@ def test_punctuation_that_stands_alone_is_no_word():
         assert drop_reason(" , ".join(text), QUALITY) == reason
 
 
-def plain_ngram_reason(text: str, limits: QualityThresholds) -> str | None:
+def plain_ngram_reason(text: str) -> str | None:
     """Table A1's n-gram rules by counting tuples of words."""
     found = text.split()
     total = sum(map(len, found))
-    for n, share in limits.max_top_ngram:
+    for n, share in ((2, 0.20), (3, 0.18), (4, 0.16)):
         counts = collections.Counter(zip(*(found[i:] for i in range(n)), strict=False))
         most = max(counts.values())
         longest = max(sum(map(len, gram)) for gram, count in counts.items() if count == most)
         if most > 1 and most * longest > share * total:
             return "repeated_phrase"
-    for n, share in limits.max_repeated_ngrams:
+    for n, share in ((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10)):
         seen, covered = set(), set()
         for i in range(len(found) - n + 1):
             gram = tuple(found[i : i + n])
@@ -180,8 +165,7 @@ def test_repetition_equals_plain_counting(phrases, seed, single_words):
     pieces = [*phrases, *([word] for word in words(single_words, seed))]
     random.Random(seed).shuffle(pieces)
     text = " ".join(word for piece in pieces for word in piece)
-    limits = QualityThresholds(min_words=10)
-    assert reject_reason(text, limits) == plain_ngram_reason(text, limits)
+    assert reject_reason(text) == plain_ngram_reason(text)
 
 
 def reasons(paths, format_name: str) -> collections.Counter:
