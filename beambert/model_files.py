@@ -9,7 +9,7 @@ from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, describe_difference
 
 CONFIG_FILE = "bert_config.json"
-WEIGHTS_FILE = "model.weights.h5"
+WEIGHTS_FILE = "model.safetensors"
 # The parameters and inputs of the training; it is written when the training starts.
 TRAINING_FILE = "training.json"
 # The kind of a pre-trained encoder there. A fine-tuned model has the kind of its task.
@@ -37,7 +37,7 @@ _USED = (
     *("tokenizer.json", "tokenizer_config.json"),
 )
 
-# The weights of Keras and those of the SavedModel.
+# The model's weights and those of the SavedModel.
 _PATTERNS = (WEIGHTS_FILE, f"{SAVED_MODEL_FOLDER}/variables/*.data-*", "variables/*.data-*")
 
 

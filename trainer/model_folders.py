@@ -5,20 +5,14 @@ tokenizer.json, and the markers of `beambert.folders`.
 """
 
 import dataclasses
-import errno
 import json
-import math
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import h5py
 import keras
 import numpy as np
 
-from beambert import folders, io, process
+from beambert import folders, io
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, folders_held
 from beambert.model.config import EncoderConfig
@@ -36,11 +30,10 @@ from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.loop.config import DECISIVE_SETTINGS, TrainingFolders
 from beambert.trainer.loop.engine import Engine, translate_out_of_memory
+from beambert.trainer.weights.arrays import assign, from_bytes, to_bytes
 
 # This file marks a folder of checkpoints outside the model folder as the job's own.
 JOB_FILE = "job.json"
-# The advice for weights that cannot be loaded.
-_OTHER_WEIGHTS = "copy the folder again or train again"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,16 +247,13 @@ def describe_model(
 
 
 def save_weights(model: keras.Model, path: str) -> None:
-    """Writes weights to a local file and moves it to `path`; Keras writes local files only.
+    """Writes a model's weights, by the paths of its variables.
 
     Raises:
       InputError: the weights cannot be written.
     """
-    target = f"{path}/{WEIGHTS_FILE}"
-    with tempfile.TemporaryDirectory() as local, io.translate_errors(target, "written"):
-        file = os.path.join(local, WEIGHTS_FILE)
-        model.save_weights(file)
-        io.copy(file, target)
+    arrays = {variable.path: variable.numpy() for variable in model.weights}
+    io.write_bytes(f"{path}/{WEIGHTS_FILE}", to_bytes(arrays))
 
 
 def load_weights(model: keras.Model, path: str) -> None:
@@ -273,67 +263,16 @@ def load_weights(model: keras.Model, path: str) -> None:
       InputError: the file is missing or damaged, holds the weights of another model, or has a
         weight that is not finite.
     """
-    stored = f"{path}/{WEIGHTS_FILE}"
-    io.check_regular(stored)
-    with tempfile.TemporaryDirectory() as local:
-        file = os.path.join(local, WEIGHTS_FILE)
-        _copy_here(stored, file)
-        try:
-            _check_arrays(file, model)
-            model.load_weights(file)
-            if not all(np.isfinite(variable.numpy()).all() for variable in model.weights):
-                raise ValueError("it has weights that are not finite")
-        except Exception as error:  # A damaged file may raise any exception.
-            if isinstance(error, OSError) and error.errno in process.FULL:
-                raise  # It is the temporary folder that is full.
-            reason = io.reason(error)
-            raise io.refusal(stored, "loaded", reason, _OTHER_WEIGHTS) from error
-
-
-def _copy_here(stored: str, file: str) -> None:
+    file = f"{path}/{WEIGHTS_FILE}"
+    data = io.read_bytes(file, most=None)
     try:
-        with io.open_file(stored) as there, open(file, "wb") as here:
-            shutil.copyfileobj(there, here)
-    except io.storage_errors() as error:
-        is_full = getattr(error, "errno", None) == errno.ENOSPC
-        remedy = process.more_space() if is_full else _OTHER_WEIGHTS
-        raise io.refusal(stored, "loaded", io.reason(error), remedy) from error
-
-
-def _check_arrays(file: str, model: keras.Model) -> None:
-    """Refuses a file of weights unless it has the model's arrays and nothing else.
-
-    Keras ignores arrays that a model doesn't ask for, such as those of a layer too many.
-
-    Raises:
-      ValueError: an array is missing or superfluous, has another shape, or lies in another file.
-    """
-    shapes: list[tuple[int, ...]] = []
-    links: list[str] = []
-
-    def see(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            shapes.append(item.shape)
-            if item.external or item.is_virtual:
-                links.append(name)
-
-    with h5py.File(file) as arrays:
-        arrays.visititems(see)
-        arrays.visititems_links(
-            lambda name, link: None if isinstance(link, h5py.HardLink) else links.append(name)
-        )
-    if links:
-        raise ValueError(f"{links[0]} is a link to an array elsewhere")
-    wanted = [tuple(variable.shape) for variable in model.weights]
-    if sorted(shapes) != sorted(wanted):
-        raise ValueError(
-            f"it has {len(shapes)} arrays of {_numbers(shapes):,} numbers, but {CONFIG_FILE} and "
-            f"{TRAINING_FILE} ask for {len(wanted)} of {_numbers(wanted):,}"
-        )
-
-
-def _numbers(shapes: Sequence[tuple[int, ...]]) -> int:
-    return sum(math.prod(shape) for shape in shapes)
+        arrays = from_bytes(data)
+        assign({variable.path: variable for variable in model.weights}, arrays)
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("it has weights that are not finite")
+    except ValueError as error:
+        remedy = "copy the folder again or train again"
+        raise io.refusal(file, "loaded", str(error), remedy) from error
 
 
 def model_config(name: str, vocabulary: Vocabulary, family: str | None = None) -> EncoderConfig:

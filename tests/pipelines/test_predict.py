@@ -27,7 +27,7 @@ def model_folder(folder, model, kind, labels=(), is_pair=False, **specs):
     training = {"kind": kind, "labels": list(labels), "is_pair": is_pair, "columns": columns}
     (folder / "training.json").write_text(json.dumps(training))
     (folder / "_SUCCESS").write_text("")
-    (folder / "model.weights.h5").write_bytes(b"weights")
+    (folder / "model.safetensors").write_bytes(b"weights")
     return folder
 
 

@@ -74,7 +74,7 @@ def folder(tmp_path_factory, vocabulary):
     training |= {"is_pair": False, "columns": columns}
     (model / "training.json").write_text(json.dumps(training))
     (model / "_SUCCESS").touch()
-    (model / "model.weights.h5").write_bytes(b"weights")
+    (model / "model.safetensors").write_bytes(b"weights")
     for name in (LOCAL, CLUSTER, *RUNNERS):
         (folder / name).mkdir()
     return folder

@@ -3,9 +3,9 @@
 import pathlib
 import shutil
 
-import h5py
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
@@ -31,15 +31,7 @@ def flags(records, config, model_dir, **others) -> list[str]:
 
 def weights_of(folder: pathlib.Path) -> dict[str, np.ndarray]:
     """Returns the arrays in the file of weights of a model folder."""
-    found = {}
-
-    def see(name, item):
-        if isinstance(item, h5py.Dataset):
-            found[name] = item[()]
-
-    with h5py.File(folder / "model.weights.h5") as file:
-        file.visititems(see)
-    return found
+    return safetensors.numpy.load_file(folder / "model.safetensors")
 
 
 def without_last_checkpoint(folder: pathlib.Path) -> None:

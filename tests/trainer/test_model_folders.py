@@ -1,15 +1,14 @@
 """Model folders: who may write to one, and what a full disk leaves of it."""
 
-import errno
 import json
 import pathlib
 import resource
 import shutil
 import signal
 
-import h5py
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from beambert import folders, io
 from beambert.errors import InputError
@@ -50,16 +49,6 @@ def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
     assert not model_folders.claim(output, job, chief=True)
     finish_output(output.model_dir, job)
     assert model_folders.claim(output, job, chief=True)
-
-
-def test_a_full_disk_of_temporary_files_is_no_damage_of_weights(tmp_path, monkeypatch):
-    def copy(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    (tmp_path / "model.weights.h5").write_bytes(b"weights")
-    monkeypatch.setattr(model_folders.shutil, "copyfileobj", copy)
-    with pytest.raises(InputError, match=r"No space left on device\); free some space in /"):
-        model_folders.load_weights(None, str(tmp_path))
 
 
 def test_a_batch_whose_dropout_has_too_many_elements():
@@ -179,44 +168,51 @@ def test_the_configuration_must_be_that_of_the_weights(encoder):
     """Also where the marker was changed with it, as a stranger may do."""
     change_json(encoder / "bert_config.json", num_hidden_layers=1)
     (encoder / "_SUCCESS").write_text("{}")
-    with pytest.raises(InputError, match=r"weights.h5: cannot be loaded .it has 46 .* ask for 30"):
+    with pytest.raises(
+        InputError, match=r"safetensors: cannot be .*the file has \S+/layer_1/"
+    ):
         open_initial(str(encoder), "--init").read()
 
 
-def array(file, change):
-    with h5py.File(file, "r+") as arrays:
-        change(arrays)
-
-
 def infinite(arrays):
-    arrays["encoder/embeddings/vars/0"][0, 0] = np.inf
+    arrays["bert/pooler/dense/kernel"][0, 0] = np.inf
 
 
-def another_file(arrays):
-    del arrays["encoder/embeddings/vars/0"]
-    arrays["encoder/embeddings/vars/0"] = h5py.ExternalLink("/etc/passwd", "/x")
+def lacking(arrays):
+    del arrays["bert/pooler/dense/kernel"]
 
 
-def raw_file(arrays):
-    """The bytes of another file, which an exported model would give away."""
-    shape = arrays["encoder/embeddings/vars/0"].shape
-    del arrays["encoder/embeddings/vars/0"]
-    arrays.create_dataset(
-        "encoder/embeddings/vars/0", shape, "f4", external=[("/etc/passwd", 0, 1 << 20)]
-    )
+def superfluous(arrays):
+    arrays["bert/extra"] = np.zeros(3, np.float32)
+
+
+def transposed(arrays):
+    name = "bert/encoder/layer_0/intermediate/dense/kernel"
+    arrays[name] = np.ascontiguousarray(arrays[name].T)
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         (infinite, "not finite"),
-        (another_file, "is a link to an array elsewhere"),
-        (raw_file, "is a link to an array elsewhere"),
+        (lacking, "only the model has bert/pooler/dense/kernel"),
+        (superfluous, "only the file has bert/extra"),
+        (transposed, r"has shape \(16, 8\), that of the model is \(8, 16\)"),
     ],
 )
 def test_weights_that_cannot_be_used_are_refused(encoder, change, reason):
-    array(encoder / "model.weights.h5", change)
-    with pytest.raises(InputError, match=f"model.weights.h5: cannot be loaded .*{reason}"):
+    file = encoder / "model.safetensors"
+    arrays = {name: array.copy() for name, array in safetensors.numpy.load_file(file).items()}
+    change(arrays)
+    safetensors.numpy.save_file(arrays, file)
+    with pytest.raises(InputError, match=f"model.safetensors: cannot be loaded .*{reason}"):
+        open_initial(str(encoder), "--init").read()
+
+
+def test_truncated_weights_are_refused(encoder):
+    file = encoder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"model.safetensors: cannot be loaded \(.+\); copy the"):
         open_initial(str(encoder), "--init").read()
 
 
@@ -239,7 +235,7 @@ def test_a_saved_model_of_other_weights_is_refused(classifier):
     model = task_model(found)
     model.classifier.bias.assign_add([0.0, 1.0])
     model_folders.save_weights(model, str(classifier))
-    with pytest.raises(InputError, match="saved_model: has other weights than model.weights.h5"):
+    with pytest.raises(InputError, match="saved_model: has other weights than model.safetensors"):
         task_model(found)
 
 

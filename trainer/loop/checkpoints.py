@@ -19,11 +19,11 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 
 from beambert import io
 from beambert.errors import InputError
 from beambert.trainer.loop.config import TrainingFolders
+from beambert.trainer.weights.arrays import from_bytes, to_bytes
 
 # Remedy in errors of storage that occur in the middle of a training.
 CONTINUES = "fix that and run the same command again, which continues"
@@ -31,7 +31,7 @@ MODEL, OPTIMIZER = "model", "optimizer"
 STATE_FILE = "checkpoint.json"
 
 # What reading damaged files raises.
-_DAMAGED = (ValueError, LookupError, AttributeError, safetensors.SafetensorError)
+_DAMAGED = (ValueError, LookupError, AttributeError)
 
 Arrays = Mapping[str, np.ndarray]
 Evaluations = Mapping[int, Mapping[str, float]]
@@ -69,7 +69,7 @@ def write_checkpoint(
     with io.temporary_path(path) as made:
         sums = {}
         for part, arrays in parts.items():
-            data = safetensors.numpy.save(dict(arrays))
+            data = to_bytes(arrays)
             sums[f"{part}.safetensors"] = hashlib.sha256(data).hexdigest()
             with io.create(f"{made}/{part}.safetensors", path, CONTINUES) as file:
                 file.write(data)
@@ -99,18 +99,8 @@ def read_checkpoint(
         data = b"".join(io.read_chunks(f"{path}/{name}"))
         if hashlib.sha256(data).hexdigest() != state.get("sha256", {}).get(name):
             raise ValueError(f"{name} does not have the SHA-256 in {STATE_FILE}")
-        parts[part] = safetensors.numpy.load(data)
+        parts[part] = from_bytes(data)
     return parts, state
-
-
-def check_shapes(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raises ValueError unless there are arrays of these names and shapes, and no others."""
-    if others := sorted(arrays.keys() ^ shapes.keys()):
-        where = "the checkpoint" if others[0] in arrays else "the model"
-        raise ValueError(f"only {where} has {others[0]}")
-    for name, shape in shapes.items():
-        if arrays[name].shape != tuple(shape):
-            raise ValueError(f"{name} has shape {arrays[name].shape}, that of the model is {shape}")
 
 
 class Checkpoints:

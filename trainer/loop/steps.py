@@ -13,11 +13,12 @@ import numpy as np
 from keras import ops
 
 from beambert.errors import InputError
-from beambert.trainer.loop.checkpoints import MODEL, OPTIMIZER, check_shapes
+from beambert.trainer.loop.checkpoints import MODEL, OPTIMIZER
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
 from beambert.trainer.loop.engine import Engine
 from beambert.trainer.loop.objectives import Features, Objective, Sums, Tensor, means
 from beambert.trainer.loop.optimization import Optimizer, learning_rate_at
+from beambert.trainer.weights.arrays import assign
 
 
 class HeldOutPart(NamedTuple):
@@ -218,7 +219,7 @@ class Trainer:
         Raises:
           ValueError: the weights are those of another model.
         """
-        _assign(self._named(self.variables), weights)
+        assign(self._named(self.variables), weights)
 
     def state(self) -> dict[str, dict[str, np.ndarray]]:
         """Returns copies of the trained variables and of the optimizer's moments, by name."""
@@ -230,7 +231,7 @@ class Trainer:
         Raises:
           ValueError: the state is that of another model or optimizer; nothing is changed.
         """
-        _assign(
+        assign(
             self._named(self.variables) | self._moments(),
             {**state[MODEL], **state[OPTIMIZER]},
         )
@@ -340,12 +341,6 @@ class Trainer:
     def _metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
         metrics = means(totals, self.objective)
         return metrics | self.objective.derived(metrics)
-
-
-def _assign(variables: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    check_shapes(arrays, {name: tuple(variable.shape) for name, variable in variables.items()})
-    for name, variable in variables.items():
-        variable.assign(arrays[name])
 
 
 class NotFinite(Exception):

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
-import numpy as np
-import safetensors.numpy
 
 from beambert import io
 from beambert.model.families.family import ENCODER
@@ -13,6 +11,7 @@ from beambert.model.families.table import family_of
 from beambert.model.lora import SCALE, lora_changes
 from beambert.model_files import PRETRAINING
 from beambert.trainer.tasks.base import objective_of_kind
+from beambert.trainer.weights.arrays import to_bytes
 from beambert.trainer.weights.tokenizer_files import json_bytes
 
 # The folder in a model folder with what `--lora_rank` has learnt.
@@ -60,8 +59,5 @@ def write_adapter(
         "inference_mode": True,
     }
     named = {f"base_model.model.{name}": each for name, each in (arrays | whole).items()}
-    data = safetensors.numpy.save(
-        {name: np.ascontiguousarray(each) for name, each in named.items()}
-    )
     io.write_bytes(f"{model_dir}/{ADAPTER_FOLDER}/adapter_config.json", json_bytes(config))
-    io.write_bytes(f"{model_dir}/{ADAPTER_FOLDER}/adapter_model.safetensors", data)
+    io.write_bytes(f"{model_dir}/{ADAPTER_FOLDER}/adapter_model.safetensors", to_bytes(named))

@@ -17,7 +17,7 @@ from beambert.model.families.family import ENCODER
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.model.sentence_encoder import DIMENSIONS, Pooling
-from beambert.model_files import CARD_FILE, PRETRAINING
+from beambert.model_files import CARD_FILE, PRETRAINING, WEIGHTS_FILE
 from beambert.pipelines.tasks.task import LATE_INTERACTION, SPARSE
 from beambert.pipelines.tasks.texts import Markers
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
@@ -26,9 +26,10 @@ from beambert.trainer.embedding import embedder
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.models import objective_of, pretrained_model, task_model
 from beambert.trainer.tasks.base import objective_of_kind
+from beambert.trainer.weights.arrays import to_bytes
 from beambert.trainer.weights.model_card import model_card
 from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
-from beambert.trainer.weights.weight_files import CONFIG_FILES, SAFETENSORS_FILE
+from beambert.trainer.weights.weight_files import CONFIG_FILES
 
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
 # The names of the original release's checkpoint files begin with this.
@@ -71,8 +72,8 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
 
     def write(folder: str) -> None:
         _write_hugging_face(folder, found)
-        sha256 = io.sha256_of(f"{folder}/{SAFETENSORS_FILE}")
-        card = model_card(found, SAFETENSORS_FILE, sha256, license)
+        sha256 = io.sha256_of(f"{folder}/{WEIGHTS_FILE}")
+        card = model_card(found, WEIGHTS_FILE, sha256, license)
         io.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
         if found.training["kind"] == LATE_INTERACTION:
             _write_json(f"{folder}/{COLBERT_FILE}", _colbert_settings(found))
@@ -175,16 +176,13 @@ def export_static(model_dir: str, output: str) -> None:
     table[texts] = vectors_VH * weights_V[:, None]
 
     def write(folder: str) -> None:
-        import safetensors.numpy
-
         listed = [_module(0, "", STATIC), _module(1, _NORMALIZE_FOLDER, embedder.NORMALIZE)]
         _write_json(f"{folder}/{embedder.MODULES_FILE}", listed)
         _write_json(f"{folder}/{embedder.SETTINGS_FILE}", {"similarity_fn_name": "cosine"})
         io.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
         files = exported_files(found)
         io.write_bytes(f"{folder}/{TOKENIZER_FILE}", files[TOKENIZER_FILE])
-        data = safetensors.numpy.save({"embedding.weight": table}, metadata={"format": "pt"})
-        io.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
+        io.write_bytes(f"{folder}/{WEIGHTS_FILE}", to_bytes({"embedding.weight": table}))
 
     write_whole(output, write)
 
@@ -267,8 +265,6 @@ def _write_hugging_face(folder: str, found: ModelFolder, is_bare: bool = False) 
       is_bare: whether to write the encoder without heads, as the class by which servers such as
         vLLM know an encoder of texts.
     """
-    import safetensors.numpy
-
     family = family_of(found.config)
     if is_bare:
         config = _configuration(found, family.class_prefix + ENCODER)
@@ -284,8 +280,7 @@ def _write_hugging_face(folder: str, found: ModelFolder, is_bare: bool = False) 
         # The classes of ColBERT have the encoder by its prefix, and a layer beside it.
         names = family.namer("" if found.training["kind"] == LATE_INTERACTION else ending)
     weights = _weights(_load(found), names)
-    data = safetensors.numpy.save(weights, metadata={"format": "pt"})
-    io.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
+    io.write_bytes(f"{folder}/{WEIGHTS_FILE}", to_bytes(weights))
     _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", config)
     for name, content in exported_files(found).items():
         io.write_bytes(f"{folder}/{name}", content)
@@ -360,7 +355,7 @@ def _weights(
     for path, value in merged({each.path: each.numpy() for each in model.variables}).items():
         if renamed := rename(path):
             name, is_transposed = renamed
-            weights[name] = np.ascontiguousarray(value.T) if is_transposed else value
+            weights[name] = value.T if is_transposed else value
     return weights
 
 

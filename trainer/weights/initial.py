@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
-import safetensors
 
 from beambert import io
 from beambert.errors import InputError
@@ -30,7 +29,6 @@ from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import (
     MODEL,
-    check_shapes,
     checkpoint_path,
     checkpoint_steps,
     read_checkpoint,
@@ -45,6 +43,7 @@ from beambert.trainer.weights.adaptation import (
     replaced_ids,
     tile_positions,
 )
+from beambert.trainer.weights.arrays import assign
 from beambert.trainer.weights.given_path import refuse_missing
 from beambert.trainer.weights.weight_files import find_weight_files, read_config_file
 
@@ -162,16 +161,13 @@ def _folder_with(
 def _restored(path: str, opened: model_folders.ModelFolder) -> BertPretrainer:
     """Returns the model of a checkpoint."""
     model = build_pretrainer(opened.training, opened.config)
-    variables = {variable.path: variable for variable in model.trainable_variables}
     try:
         weights = read_checkpoint(path, [MODEL])[0][MODEL]
-        check_shapes(weights, {name: tuple(each.shape) for name, each in variables.items()})
-    except (ValueError, safetensors.SafetensorError) as error:
+        assign({variable.path: variable for variable in model.trainable_variables}, weights)
+    except ValueError as error:
         raise InputError(
             f"{path}: cannot be read ({io.reason(error)}); choose another --checkpoint"
         ) from error
-    for name, variable in variables.items():
-        variable.assign(weights[name])
     return model
 
 

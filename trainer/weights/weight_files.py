@@ -25,10 +25,11 @@ from beambert.model.shapes import variable_shapes
 from beambert.model_files import CONFIG_FILE, WEIGHTS_FILE
 from beambert.pipelines.records.contract import has_shards
 from beambert.trainer.loop.engine import has_tensorflow
+from beambert.trainer.weights.arrays import from_bytes
 
 # Names of the configuration file; the first that exists is read.
 CONFIG_FILES = (CONFIG_FILE, "config.json")
-SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
+TORCH_FILE = "pytorch_model.bin"
 # Ending of the file that lists the variables of each file, if the weights are in several.
 INDEX_SUFFIX = ".index.json"
 # The layer on top of the encoder in checkpoints of ColBERT, a `TokenEncoder` here.
@@ -119,7 +120,7 @@ def find_weight_files(path: str, config: EncoderConfig, flag: str) -> WeightFile
         return _checkpoint_files(path, config, flag)
     family = family_of(config)
     names = family.namer(PRE_TRAINING), family.model_prefix
-    for name, read in ((SAFETENSORS_FILE, _read_safetensors), (TORCH_FILE, _read_torch)):
+    for name, read in ((WEIGHTS_FILE, _read_safetensors), (TORCH_FILE, _read_torch)):
         file, index = f"{path}/{name}", f"{path}/{name}{INDEX_SUFFIX}"
         if io.exists(file):
             return WeightFiles([file], [file], read, *names)
@@ -134,8 +135,8 @@ def find_weight_files(path: str, config: EncoderConfig, flag: str) -> WeightFile
     if prefixes:
         return _checkpoint_files(prefixes[0], config, flag)
     raise InputError(
-        f"{flag}={path}: holds no weights ({WEIGHTS_FILE}, *.ckpt.index, "
-        f"{SAFETENSORS_FILE} or {TORCH_FILE}); check the path"
+        f"{flag}={path}: holds no weights ({WEIGHTS_FILE}, {TORCH_FILE} or "
+        "*.ckpt.index); check the path"
     )
 
 
@@ -143,7 +144,7 @@ def _checkpoint_files(prefix: str, config: EncoderConfig, flag: str) -> WeightFi
     if config.family != "bert":
         raise InputError(
             f"{flag}={prefix}: is a TF1 checkpoint of {family_of(config).title}, and only those of "
-            f"BERT are read; give a folder with {SAFETENSORS_FILE}"
+            f"BERT are read; give a folder with {WEIGHTS_FILE}"
         )
     folder, name = os.path.split(prefix)
     files = io.match_in(folder or ".", f"{glob.escape(name)}.*")
@@ -216,19 +217,7 @@ def _read_tensorflow(prefix: str) -> dict[str, np.ndarray]:
 
 
 def _read_safetensors(path: str) -> dict[str, np.ndarray]:
-    import ml_dtypes
-    import safetensors
-
-    dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
-    dtypes |= {"BF16": ml_dtypes.bfloat16}
-    try:
-        tensors = safetensors.deserialize(io.read_bytes(path, most=None))
-    except safetensors.SafetensorError as error:
-        raise ValueError(str(error)) from error
-    return {
-        name: np.frombuffer(tensor["data"], dtypes[tensor["dtype"]]).reshape(tensor["shape"])
-        for name, tensor in tensors
-    }
+    return from_bytes(io.read_bytes(path, most=None))
 
 
 def _read_torch(path: str) -> dict[str, np.ndarray]:

@@ -152,7 +152,7 @@ def test_a_link_to_itself_keeps_no_folder_from_being_listed(tmp_path):
 def test_a_folder_whose_name_looks_like_a_pattern(root):
     """What is in it is found, and nothing of others."""
     for folder in ("project [v2]", "project v", "p*"):
-        io.write_bytes(f"{root}/{folder}/model.weights.h5", folder.encode())
+        io.write_bytes(f"{root}/{folder}/model.safetensors", folder.encode())
     for folder in ("project [v2]", "p*"):
         expected = hashlib.sha256(folder.encode()).hexdigest()
         assert weights_sha256(f"{root}/{folder}") == expected

@@ -15,6 +15,7 @@ from support.small_pretraining import assert_same_weights
 
 from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
+from beambert.trainer import model_folders
 from beambert.trainer.commands import pretrain
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
@@ -47,7 +48,7 @@ def test_results_are_those_of_the_saved_weights(
     rows = read_rows(records_folder / "eval")
     features = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     model = BertPretrainer(small_config, seed=99)
-    model.load_weights(encoder_folder / "model.weights.h5")
+    model_folders.load_weights(model, str(encoder_folder))
     logits = {name: value.numpy() for name, value in model(features).items()}
     used = features["masked_lm_weights"] > 0
     tokens, guesses = features["masked_lm_ids"][used], logits["masked_lm_logits"][used]

@@ -135,7 +135,7 @@ def test_export_needs_the_blessing_asked_for(classifier, tmp_path, write_evaluat
 
 @pytest.mark.parametrize(
     "changed",
-    ["model.weights.h5", "saved_model/*.pb", "saved_model/variables/*.data-*", "vocab.txt"],
+    ["model.safetensors", "saved_model/*.pb", "saved_model/variables/*.data-*", "vocab.txt"],
 )
 def test_a_blessing_of_earlier_files_does_not_count(
     classifier, tmp_path, write_evaluation, changed
@@ -169,9 +169,9 @@ def test_a_damaged_evaluation_does_not_count(classifier, tmp_path, content):
 
 def test_weights_of_another_model_are_refused(classifier, other, tmp_path):
     copy = shutil.copytree(classifier, tmp_path / "copy")
-    shutil.copy(other / "model.weights.h5", copy)
+    shutil.copy(other / "model.safetensors", copy)
     message = export_refusal(copy, tmp_path / "serving")
-    assert "model.weights.h5: cannot be loaded" in message
+    assert "model.safetensors: cannot be loaded" in message
 
 
 NAMES = ("assets.extra/model.json", "saved_model.pb", "variables/variables.index")

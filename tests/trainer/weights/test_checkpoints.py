@@ -255,7 +255,7 @@ def running(encoder_folder, tmp_path):
     """The folder of a pre-training that has not ended."""
     folder = shutil.copytree(encoder_folder, tmp_path / "encoder")
     (folder / "_SUCCESS").rename(folder / "_UNFINISHED")
-    (folder / "model.weights.h5").unlink()
+    (folder / "model.safetensors").unlink()
     return folder
 
 

@@ -85,9 +85,9 @@ def test_the_hub_s_parser_reads_it(tmp_path, encoder, untrained):
 @pytest.mark.parametrize("state", ["there", "other weights", "gone"])
 def test_a_fine_tuned_model_has_the_text_of_its_encoder(encoder, untrained, vocabulary, state):
     """Which text it has seen only the encoder's folder knows, if it is still the same one."""
-    weights = hashlib.sha256((encoder / "model.weights.h5").read_bytes()).hexdigest()
+    weights = hashlib.sha256((encoder / "model.safetensors").read_bytes()).hexdigest()
     if state == "other weights":
-        with (encoder / "model.weights.h5").open("ab") as file:
+        with (encoder / "model.safetensors").open("ab") as file:
             file.write(b"more")
     elif state == "gone":
         shutil.rmtree(encoder)
