@@ -32,9 +32,6 @@ from beambert.trainer.loop.config import DECISIVE_SETTINGS, TrainingFolders
 from beambert.trainer.loop.engine import Engine, translate_out_of_memory
 from beambert.trainer.weights.arrays import assign, from_bytes, to_bytes
 
-# This file marks a folder of checkpoints outside the model folder as the job's own.
-JOB_FILE = "job.json"
-
 
 @dataclasses.dataclass(frozen=True)
 class ModelFolder:
@@ -102,41 +99,25 @@ def check_rows(
 
 
 def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
-    """Reserves the output folders for a job before any work; see `folders.claim_output`.
+    """Reserves a model folder for a job before any work; see `folders.claim_output`.
 
-    If there are several workers, only the chief writes to the folders.
+    If there are several workers, only the chief writes to the folder.
 
     Returns:
       True if the same job is already finished.
 
     Raises:
-      InputError: a folder holds something else, or cannot be made.
+      InputError: the folder holds something else, or cannot be made.
     """
     path = output.model_dir
     if folders.claim_output(path, job, flag="--model_dir", writes=chief):
         return True
-    if not output.checkpoint_dir.startswith(f"{path}/"):
-        _claim_checkpoints(output.checkpoint_dir, job, chief)
     if chief:
         for folder in (output.checkpoint_dir, output.best_weights):
             for left in io.leftovers(folder):
                 io.delete(left)
         io.make_folder(output.tensorboard_dir, "--model_dir")
     return False
-
-
-def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
-    """Refuses a folder with the checkpoints of another job, which this job would continue."""
-    file, mine = f"{path}/{JOB_FILE}", folders.serialize_job(job)
-    if io.exists(file):
-        if io.read_bytes(file) != mine:
-            raise InputError(
-                f"--checkpoint_dir={path}: holds checkpoints of another job; choose another folder "
-                "or delete it"
-            )
-    elif chief:
-        io.make_folder(path, "--checkpoint_dir")
-        io.write_bytes(file, mine)
 
 
 def train_in(

@@ -41,8 +41,8 @@ SECTIONS = {
             *("dry_run", "job_name", "help"),
         }
     ),
-    "pretrain": frozenset({"data", "long_data", "model_dir", "checkpoint_dir", "dry_run"}),
-    "finetune": frozenset({"init", "model_dir", "checkpoint_dir"}),
+    "pretrain": frozenset({"data", "long_data", "model_dir", "dry_run"}),
+    "finetune": frozenset({"init", "model_dir"}),
     "evaluate": frozenset(
         {
             *("task", "data_dir", "model", "output", "metric", "threshold", "baseline"),

@@ -67,7 +67,7 @@ def test_deleting_and_moving(project, name):
 
 # Outputs of commands: those that may hold patterns are tested here, in `test_predict` and in
 # `test_evaluate`; a file of answers is tested below; the others are claimed, see `folders`.
-WRITTEN = ("output", "model_dir", "checkpoint_dir")
+WRITTEN = ("output", "model_dir")
 FOLDERS = {"data", "predict", "evaluate", "verify", "embed", "index"}
 FOLDERS |= {"train", "pretrain", "finetune", "glue", "export", "demo", "vocab"}
 OF_FILES = {"search": "hits", "score": "scores", "fill": "answers", "judge": "measures"}

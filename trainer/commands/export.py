@@ -89,12 +89,6 @@ class Export:
         "is running; all exports those of all its checkpoints to folders such as "
         "--output/ckpt-000100; needs --to=huggingface or --to=tf1, whose folders --init takes",
     )
-    checkpoint_dir: str | None = setting(
-        None,
-        metavar="DIR",
-        help="folder of the checkpoints, if the pre-training had a --checkpoint_dir (default: "
-        "checkpoints in --model)",
-    )
     average_with: str | None = setting(
         None,
         metavar="PATH",
@@ -140,11 +134,6 @@ class Export:
                 raise InputError(f"--{name}={value}: needs {needed}; add it or leave this out")
         if self.checkpoint not in (None, ALL) and not self.checkpoint.isdecimal():
             raise InputError(f"--checkpoint={self.checkpoint}: must be a step or {ALL}")
-        if self.checkpoint_dir and self.checkpoint is None:
-            raise InputError(
-                f"--checkpoint_dir={self.checkpoint_dir}: needs --checkpoint=STEP; add it, or "
-                "leave this out"
-            )
         if self.average_with and self.checkpoint is not None:
             raise InputError(f"--average_with={self.average_with}: leave out --checkpoint")
 
@@ -181,13 +170,13 @@ def main(argv: Sequence[str]) -> None:
     if flags.evaluation:
         versions.check_blessing(flags.evaluation, flags.model)
     if flags.checkpoint is not None:
-        for step in steps_of(flags.model, flags.checkpoint, flags.checkpoint_dir):
+        for step in steps_of(flags.model, flags.checkpoint):
             output = flags.output
             if flags.checkpoint == ALL:
                 output = checkpoint_path(output.rstrip("/"), step)
                 if io.exists(output):
                     continue
-            with model_at(flags.model, step, flags.checkpoint_dir) as made:
+            with model_at(flags.model, step) as made:
                 _export_elsewhere(dataclasses.replace(flags, model=made, output=output))
         return
     if flags.average_with:

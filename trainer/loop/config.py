@@ -61,19 +61,16 @@ class TrainingFolders:
     """The folders that a training writes to."""
 
     model_dir: str = setting(group="output", metavar="DIR", help="model folder to make")
-    checkpoint_dir: str | None = setting(
-        None,
-        metavar="DIR",
-        help="folder of the checkpoints (default: checkpoints in --model_dir)",
-    )
 
     def __post_init__(self) -> None:
-        """Fills in the folders that are not given."""
+        """Checks the values."""
         check_settings(self)
-        model = self.model_dir.rstrip("/")
-        checkpoints = self.checkpoint_dir or f"{model}/{CHECKPOINTS_FOLDER}"
-        object.__setattr__(self, "model_dir", model)
-        object.__setattr__(self, "checkpoint_dir", checkpoints.rstrip("/"))
+        object.__setattr__(self, "model_dir", self.model_dir.rstrip("/"))
+
+    @property
+    def checkpoint_dir(self) -> str:
+        """Folder of the checkpoints."""
+        return f"{self.model_dir}/{CHECKPOINTS_FOLDER}"
 
     @property
     def tensorboard_dir(self) -> str:

@@ -211,8 +211,7 @@ def check_same_step(engine: Engine, step: int) -> None:
     if len(steps) > 1:
         raise InputError(
             "--model_dir: the workers found checkpoints of different steps "
-            f"({', '.join(map(str, steps))}); give a --model_dir and a --checkpoint_dir that all "
-            "of them share"
+            f"({', '.join(map(str, steps))}); give a --model_dir that all of them share"
         )
 
 

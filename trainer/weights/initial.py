@@ -48,46 +48,40 @@ from beambert.trainer.weights.given_path import refuse_missing
 from beambert.trainer.weights.weight_files import find_weight_files, read_config_file
 
 
-def steps_of(path: str, wanted: str, checkpoints: str | None = None) -> list[int]:
+def steps_of(path: str, wanted: str) -> list[int]:
     """Returns the steps of a pre-training's checkpoints that are asked for.
 
     Args:
       path: model folder of the pre-training, finished or not.
       wanted: a step, or `ALL`.
-      checkpoints: folder of the checkpoints; None for `path`/checkpoints.
 
     Raises:
       InputError: there is no such checkpoint.
     """
-    folder = _checkpoints_of(path, checkpoints)
+    folder = f"{path.rstrip('/')}/{CHECKPOINTS_FOLDER}"
     steps = checkpoint_steps(folder)
     if found := [step for step in steps if wanted in (ALL, str(step))]:
         return found
-    advice = f"choose one of its steps ({', '.join(map(str, steps))})"
-    if not steps:
-        advice = "if the pre-training had a --checkpoint_dir, give it here, too"
-    raise InputError(f"--checkpoint={wanted}: {folder} has no such checkpoint; {advice}")
-
-
-def _checkpoints_of(path: str, given: str | None) -> str:
-    return (given or f"{path.rstrip('/')}/{CHECKPOINTS_FOLDER}").rstrip("/")
+    raise InputError(
+        f"--checkpoint={wanted}: {folder} has no such checkpoint; choose one of its steps "
+        f"({', '.join(map(str, steps)) or 'none'})"
+    )
 
 
 @contextlib.contextmanager
-def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[str]:
+def model_at(path: str, step: int) -> Iterator[str]:
     """Yields a temporary model folder with the weights that a pre-training had at a step.
 
     Args:
       path: model folder of the pre-training, finished or not.
       step: step of one of the checkpoints.
-      checkpoints: folder of the checkpoints; None for `path`/checkpoints.
 
     Raises:
       InputError: the checkpoint is damaged, or the folder is not that of a pre-training.
     """
-    file = checkpoint_path(_checkpoints_of(path, checkpoints), step)
-    restored = functools.partial(_restored, file)
-    with _folder_with(restored, path.rstrip("/"), f"--checkpoint={step}") as made:
+    path = path.rstrip("/")
+    restored = functools.partial(_restored, checkpoint_path(f"{path}/{CHECKPOINTS_FOLDER}", step))
+    with _folder_with(restored, path, f"--checkpoint={step}") as made:
         yield made
 
 

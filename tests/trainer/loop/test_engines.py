@@ -56,11 +56,16 @@ def run_on_jax(*commands: list[str], devices: int = 1) -> str:
 
 def arguments_of(records, config, folder, start=None, **others) -> list[str]:
     """Returns the command line of a training; `start` is a checkpoint that it begins from."""
-    checkpoints = folder.with_name(f"{folder.name}-checkpoints")
     if start:
-        shutil.copytree(start, checkpoints / start.name)
-    given = {"checkpoint_dir": checkpoints, "keep_checkpoints": "all", "eval_steps": 1}
+        begin_from(start, folder)
+    given = {"keep_checkpoints": "all", "eval_steps": 1}
     return flags(records, config, folder, **given, **others)
+
+
+def begin_from(start: pathlib.Path, folder: pathlib.Path) -> None:
+    """Makes the folder of a training that was interrupted after a checkpoint of the same job."""
+    shutil.copytree(start, folder / "checkpoints" / start.name)
+    shutil.copy(start.parents[1] / "_SUCCESS", folder / "_UNFINISHED")
 
 
 def losses(folder: pathlib.Path) -> dict[int, float]:
@@ -70,7 +75,7 @@ def losses(folder: pathlib.Path) -> dict[int, float]:
 
 
 def checkpoint(folder: pathlib.Path, step: int) -> pathlib.Path:
-    return folder.with_name(f"{folder.name}-checkpoints") / f"ckpt-{step:06d}"
+    return folder / "checkpoints" / f"ckpt-{step:06d}"
 
 
 def weights(folder: pathlib.Path, step: int = STEPS) -> dict[str, np.ndarray]:
@@ -136,17 +141,11 @@ def test_jax_fine_tunes_as_tensorflow(untrained, tmp_path):
     task = write_task(tmp_path / "task", pairs=True)
 
     def arguments(name):
-        folder, checkpoints = tmp_path / name, tmp_path / f"{name}-checkpoints"
         given = {"max_seq_length": 16, "num_train_epochs": 1, "save_checkpoints_steps": 1}
-        given |= {"checkpoint_dir": checkpoints, "keep_checkpoints": "all"}
-        return finetuning_flags(task, encoder, folder, **given)
+        return finetuning_flags(task, encoder, tmp_path / name, **given, keep_checkpoints="all")
 
     finetune_main(arguments("tensorflow"))
-    checkpoints = tmp_path / "tensorflow-checkpoints"
-    for each in ("ckpt-000000", "job.json"):
-        copy = shutil.copytree if each.startswith("ckpt") else shutil.copy
-        (tmp_path / "jax-checkpoints").mkdir(exist_ok=True)
-        copy(checkpoints / each, tmp_path / "jax-checkpoints" / each)
+    begin_from(checkpoint(tmp_path / "tensorflow", 0), tmp_path / "jax")
     out = tmp_path / "out"
     export = ["export", f"--model={tmp_path / 'jax'}", "--to=huggingface", f"--output={out}"]
     printed = run_on_jax(["finetune", "--engine=auto", *arguments("jax")], export)

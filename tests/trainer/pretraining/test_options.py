@@ -13,7 +13,6 @@ import tensorflow as tf
 from beambert.errors import InputError
 from beambert.model.families.table import read_config
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer import model_folders
 from beambert.trainer.commands import pretrain as pretrain_command
 from beambert.trainer.commands.pretrain import build_parser as pretraining_parser
 from beambert.trainer.commands.pretrain import main as pretrain_main
@@ -119,24 +118,6 @@ def flags(records_folder, config, folder, **others) -> list[str]:
     values = {"data": records_folder, "model": config, "model_dir": folder}
     values |= {"num_train_steps": 6, "train_batch_size": 8, "eval_steps": 3, "learning_rate": 1e-3}
     return [f"--{name}={value}" for name, value in (values | others).items()]
-
-
-@pytest.mark.slow
-def test_a_lost_model_folder_continues_from_its_checkpoints(
-    records_folder, small_config_file, tmp_path, capsys
-):
-    elsewhere = {"checkpoint_dir": tmp_path / "checkpoints"}
-    for folder in ("lost", "new"):
-        pretrain_main(flags(records_folder, small_config_file, tmp_path / folder, **elsewhere))
-    assert "continuing from step 6" in capsys.readouterr().out
-
-
-def test_checkpoints_of_another_job_are_refused(tmp_path):
-    checkpoints = str(tmp_path / "checkpoints")
-    one, other = (TrainingFolders(str(tmp_path / name), checkpoints) for name in ("one", "other"))
-    model_folders.claim(one, {"learning_rate": 1e-3}, chief=True)
-    with pytest.raises(InputError, match=r"--checkpoint_dir=.*holds checkpoints of another job"):
-        model_folders.claim(other, {"learning_rate": 2e-3}, chief=True)
 
 
 @pytest.mark.parametrize("name", RECIPES)

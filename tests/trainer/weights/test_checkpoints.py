@@ -275,13 +275,12 @@ def test_a_checkpoint_of_a_running_training_is_exported(running, encoder_folder,
     assert open_initial(str(out), "--init").config.hidden_size == 32
 
 
-def test_all_checkpoints_in_a_folder_of_their_own_are_exported(running, tmp_path):
-    (running / "checkpoints").rename(tmp_path / "elsewhere")
+def test_all_checkpoints_are_exported(running, tmp_path):
     flags = [f"--model={running}", "--to=tf1", f"--output={tmp_path / 'out'}", "--checkpoint=all"]
     for _ in range(2):  # those that are there already are left
-        export_main([*flags, f"--checkpoint_dir={tmp_path / 'elsewhere'}"])
+        export_main(flags)
     made = {path.parent.name for path in (tmp_path / "out").glob("*/*.ckpt.index")}
-    assert made == {path.name for path in (tmp_path / "elsewhere").glob("ckpt-*")}
+    assert made == {path.name for path in (running / "checkpoints").glob("ckpt-*")}
 
 
 @pytest.mark.parametrize(
@@ -289,7 +288,6 @@ def test_all_checkpoints_in_a_folder_of_their_own_are_exported(running, tmp_path
     [
         (["--checkpoint=7", "--to=tf1"], r"--checkpoint=7: .* choose one of its steps"),
         (["--checkpoint=150"], "--checkpoint=150: needs --to=huggingface"),
-        (["--checkpoint=150", "--checkpoint_dir=/no/such", "--to=tf1"], "has no such checkpoint"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(running, tmp_path, flags, message):
