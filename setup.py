@@ -22,7 +22,7 @@ REQUIREMENTS = [
     "numpy>=2",  # pairs and masks as arrays
     "protobuf>=5",  # records as TensorFlow's Example
     "pyarrow",  # Parquet input, columns of records that are read back
-    "safetensors>=0.6",  # weights from and to Hugging Face
+    "safetensors>=0.6",  # weights
     "scipy>=1.17",  # logistic regression on words, beside which a task's model is shown
     "sentencex>=1.0.32",  # sentence splitting
     "tensorflow>=2.20",  # tokenization, training

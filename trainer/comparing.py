@@ -15,7 +15,6 @@ from beambert.model.families.table import read_config
 from beambert.model_files import (
     CONFIG_FILE,
     CURVES_FILE,
-    PRETRAINING,
     RESULTS_FILE,
     TRAINING_FILE,
     check_unchanged,
@@ -23,7 +22,6 @@ from beambert.model_files import (
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.loop.trackers import flat_settings, rounded, rows_of
-from beambert.trainer.models import objective_of
 
 # End of the names of the settings that tell the held-out records, in the order of training.
 _HELD_OUT = ".eval_records_sha256"
@@ -105,8 +103,6 @@ def _settings(folder: str, names: Sequence[str]) -> dict[str, Any]:
         described = training | {"model": config.identity()}
         check_unchanged(folder, io.read_bytes(f"{folder}/{MARKER_FILE}"), described)
     settings = flat_settings(training)
-    if settings.get("kind") == PRETRAINING:
-        settings["objective"] = objective_of(training)
     if CONFIG_FILE in names:
         settings |= flat_settings(read_object(f"{folder}/{CONFIG_FILE}"), "encoder.")
     for number, data in enumerate(training.get("data", [])):

@@ -68,9 +68,6 @@ def job_identity(training: Mapping[str, Any], config: EncoderConfig) -> dict[str
     paths = ("data", "data_dir", "init", "distill_from")
     job = {name: value for name, value in training.items() if name not in paths}
     loop = {name: training["loop"][name] for name in DECISIVE_SETTINGS}
-    patience = training["loop"].get("patience")
-    # Named only where it decides the result.
-    job |= {"patience": patience} if patience else {}
     return job | {"loop": loop, "model": config.identity()}
 
 

@@ -13,7 +13,7 @@ from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
 from beambert.model.deberta import DebertaReplacedTokenPretrainer
-from beambert.model.objectives import BERT, RTD
+from beambert.model.objectives import RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer, ReplacedTokenPretrainer
 from beambert.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
@@ -22,15 +22,6 @@ from beambert.trainer.loop.engine import has_tensorflow
 
 # Family -> its model of replaced token detection; that of the others has layers of BERT.
 _REPLACED_TOKENS = {"deberta-v2": DebertaReplacedTokenPretrainer}
-
-
-def objective_of(training: Mapping[str, Any]) -> str:
-    """Returns the objective of a pre-training.
-
-    Args:
-      training: content of training.json, which names every objective but BERT's own.
-    """
-    return training.get("objective", BERT)
 
 
 def build_pretrainer(
@@ -43,7 +34,7 @@ def build_pretrainer(
       config: configuration of the encoder.
       seed: seed of every initial weight.
     """
-    objective = objective_of(training)
+    objective = training["objective"]
     if objective == RTD:
         pretrainer = _REPLACED_TOKENS.get(config.family, ElectraPretrainer)
         return pretrainer(config, training["generator_size"], seed)
@@ -78,9 +69,9 @@ def task_model(found: model_folders.ModelFolder) -> keras.Model:
     """
     training = found.training
     head = Head(
-        training.get("freeze_encoder", False),
+        training["freeze_encoder"],
         training["max_seq_length"] if "windows" in training else None,
-        training.get("pooling", PLAIN_HEAD.pooling),
+        training["pooling"] or PLAIN_HEAD.pooling,
     )
     labels = len(training["labels"])
     model = build_model(training["kind"], found.config, labels, seed=0, head=head)

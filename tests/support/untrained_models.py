@@ -42,9 +42,13 @@ def finish(model, folder, config, vocabulary, training, features=None) -> pathli
             "random_seed": 0,
             "gradient_accumulation_steps": 1,
             "dtype": "float32",
+            "patience": None,
         },
+        "pooling": None,
+        "freeze_encoder": False,
         **training,
     }
+    training.setdefault("trained_positions", training["max_seq_length"])
     model_folders.describe_model(str(folder), config, vocabulary, training)
     model_folders.save_weights(model, str(folder))
     if training.get("labels"):
@@ -66,8 +70,7 @@ def save_encoder(
     """Writes the folder of a pre-trained encoder, by default of `small_config`."""
     config = config or small_config(vocabulary)
     training = {"kind": PRETRAINING, "max_seq_length": max_seq_length}
-    if objective != BERT:
-        training |= {"objective": objective, "generator_size": 0.5}
+    training |= {"objective": objective, "generator_size": 0.5}
     model = build_pretrainer(training, config)
     return finish(model, folder, config, vocabulary, training)
 

@@ -78,9 +78,9 @@ def test_predictions_are_those_of_the_command(classifier_folder, tmp_path):
 def page(tmp_path_factory, encoder_folder, records_folder) -> str:
     output = tmp_path_factory.mktemp("trained")
     shutil.copytree(encoder_folder, output / "encoder")
-    training = json.loads((output / "encoder" / "training.json").read_text())
-    training["budget_seconds"] = 90.0
-    (output / "encoder" / "training.json").write_text(json.dumps(training))
+    for name in ("training.json", "_SUCCESS"):
+        settings = json.loads((output / "encoder" / name).read_text())
+        (output / "encoder" / name).write_text(json.dumps(settings | {"budget_seconds": 90.0}))
     shutil.copytree(records_folder, output / "records")
     info = json.loads((output / "records" / "info.json").read_text())
     documents = {"read": 1234, "in_other_split": 14, "dropped": {"short": 3}, "rejected": {}}

@@ -129,22 +129,21 @@ class FinetuningPlan:
             "is_pair": data.is_pair,
             "freeze_encoder": self.job.freeze_encoder,
             **task.learning_settings(),
-            **({"pooling": self.pooling} if self.pooling else {}),
+            "pooling": self.pooling,
             "init": io.absolute(self.weights.path) if self.weights else RANDOM,
             "init_sha256": self.weights.sha256 if self.weights else None,
             "do_lower_case": self.text_features.do_lower_case,
             "max_seq_length": length,
             # The encoder may have been trained on more than the task needs.
-            **({"trained_positions": trained} if trained > length else {}),
+            "trained_positions": max(trained, length),
             "vocabulary_sha256": self.text_features.vocabulary.sha256,
             "data_dir": io.absolute(self.job.data_dir),
             "data_sha256": data.sha256(),
             "examples": dict(data.counts),
-            "optimizer": self.optimizer.settings(),
+            "optimizer": dataclasses.asdict(self.optimizer),
             "loop": dataclasses.asdict(self.loop),
-            # Named only where they decide the result.
-            **({"lora_rank": rank} if (rank := self.job.lora_rank) else {}),
-            **({"init_positions": way} if (way := self.job.init_positions) != KEEP else {}),
+            "lora_rank": self.job.lora_rank,
+            "init_positions": self.job.init_positions,
         }
 
     @property

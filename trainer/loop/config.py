@@ -1,7 +1,6 @@
 """Configurations of a training, with the source of every default. TensorFlow is not imported."""
 
 import dataclasses
-from typing import Any
 
 from beambert.config import Settings, check_settings, setting
 from beambert.errors import InputError
@@ -53,7 +52,10 @@ TENSORFLOW, JAX = "tensorflow", "jax"
 ENGINES = (AUTO, TENSORFLOW, JAX)
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 # The settings of a loop that decide the result.
-DECISIVE_SETTINGS = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
+DECISIVE_SETTINGS = (
+    *("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype"),
+    "patience",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,15 +135,6 @@ class OptimizerConfig:
         maximum=1,
         help="with --schedule=trapezoid: share of the steps in which the learning rate falls",
     )
-
-    def settings(self) -> dict[str, Any]:
-        """Returns the values of the fields; what changes nothing is not named."""
-        values = dataclasses.asdict(self)
-        if self.schedule != TRAPEZOID:
-            del values["decay_share"]
-        if self.schedule == LINEAR:
-            del values["schedule"]
-        return values
 
     def __post_init__(self) -> None:
         """Checks the values.

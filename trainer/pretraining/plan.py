@@ -12,7 +12,7 @@ from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import Family
 from beambert.model.families.table import FAMILIES, family_of
-from beambert.model.objectives import BERT, MLM, PAIR_TASKS, RTD
+from beambert.model.objectives import MLM, PAIR_TASKS, RTD
 from beambert.model_files import PRETRAINING
 from beambert.trainer import model_folders
 from beambert.trainer.model_folders import model_config
@@ -20,7 +20,7 @@ from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
 from beambert.trainer.pretraining.records import Records, open_held_out, open_records
-from beambert.trainer.weights.adaptation import KEEP, extends
+from beambert.trainer.weights.adaptation import extends
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 
 # A record has two segments, sentence A and sentence B.
@@ -300,29 +300,25 @@ def _training(
 ) -> Mapping[str, Any]:
     records = data[-1].records
     trained = initial.trained_positions or 0 if initial else 0
-    further = {
-        "budget_seconds": (job.budget, job.budget is not None),
-        "objective": (job.objective, job.objective != BERT),
-        "generator_size": (job.generator_size, job.objective == RTD),
-        "init_positions": (job.init_positions, job.init_positions != KEEP),
-        "lora_rank": (job.lora_rank, job.lora_rank > 0),
-        "attend_within_documents": (True, job.attend_within_documents),
-        "trained_positions": (trained, trained > records.max_seq_length),
-    }
-    if teacher:
-        weights = teacher.weights
-        further["distill_from"] = (io.absolute(weights.path), True)
-        further["distill_from_sha256"] = (weights.sha256, True)
     return {
         "kind": PRETRAINING,
-        "optimizer": job.optimizer.settings(),
+        "objective": job.objective,
+        "generator_size": job.generator_size,
+        "attend_within_documents": job.attend_within_documents,
+        "budget_seconds": job.budget,
+        "optimizer": dataclasses.asdict(job.optimizer),
         "loop": dataclasses.asdict(job.loop),
         "do_lower_case": records.info.parameters["do_lower_case"],
         "max_seq_length": records.max_seq_length,
+        "trained_positions": max(trained, records.max_seq_length),
         "vocabulary_sha256": records.vocabulary.sha256,
         **mask_settings(job, [each.records for each in data]),
         "init": io.absolute(initial.path) if initial else None,
         "init_sha256": initial.sha256 if initial else None,
+        "init_positions": job.init_positions,
+        "lora_rank": job.lora_rank,
+        "distill_from": io.absolute(teacher.weights.path) if teacher else None,
+        "distill_from_sha256": teacher.weights.sha256 if teacher else None,
         "data": [io.absolute(each.records.folder) for each in data],
         "phases": [
             {
@@ -337,8 +333,6 @@ def _training(
             }
             for each in data
         ],
-        # Named only where they differ from the defaults.
-        **{name: value for name, (value, is_named) in further.items() if is_named},
     }
 
 

@@ -420,7 +420,7 @@ def _recorded_steps(job: PretrainingJob) -> int | None:
         if io.exists(f"{path}/{name}"):
             try:
                 found = parse_object(io.read_bytes(f"{path}/{name}", "--model_dir"))
-                if found.get("budget_seconds") == job.budget:
+                if found["budget_seconds"] == job.budget:
                     return found["optimizer"]["num_train_steps"]
             except (ValueError, LookupError, TypeError):
                 return None  # `model_folders.claim` refuses what is not this training.

@@ -24,7 +24,7 @@ from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.embedding import embedder
 from beambert.trainer.model_folders import ModelFolder
-from beambert.trainer.models import objective_of, pretrained_model, task_model
+from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.tasks.base import objective_of_kind
 from beambert.trainer.weights.arrays import to_bytes
 from beambert.trainer.weights.model_card import model_card
@@ -269,7 +269,7 @@ def _write_hugging_face(folder: str, found: ModelFolder, is_bare: bool = False) 
     if is_bare:
         config = _configuration(found, family.class_prefix + ENCODER)
         names = family.namer(ENCODER)
-    elif objective_of(found.training) == RTD:
+    elif found.training.get("objective") == RTD:
         config = _configuration(found, family.discriminator_class)
         if found.config.family == "bert":
             config |= {"model_type": "electra", "embedding_size": found.config.embedding_width}
@@ -290,7 +290,7 @@ def _class_of(found: ModelFolder) -> tuple[str, dict[str, Any]]:
     """Returns the ending of the name of the class, and further entries of its configuration."""
     training = found.training
     if training["kind"] == PRETRAINING:
-        return family_of(found.config).pretraining_classes[objective_of(training)], {}
+        return family_of(found.config).pretraining_classes[training["objective"]], {}
     kind, more = objective_of_kind(training["kind"]), {}
     if kind.HUGGING_FACE_CLASS is None:
         raise InputError(

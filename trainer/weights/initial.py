@@ -394,8 +394,8 @@ def _open_own(path: str, flag: str) -> InitialWeights:
 
     sha256 = io.sha256_of(f"{found.path}/{WEIGHTS_FILE}")
     length = found.training["max_seq_length"]
-    # A training on shorter sequences than its encoder's records how many positions that one had.
-    trained = found.training.get("trained_positions", length)
+    # A training on shorter sequences than its encoder's has more of these.
+    trained = found.training["trained_positions"]
     return InitialWeights(
         path, found.config, found.vocabulary, found.do_lower_case, length, sha256, read, trained
     )

@@ -21,7 +21,6 @@ from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import best_step
 from beambert.trainer.loop.trackers import rows_of
 from beambert.trainer.model_folders import ModelFolder
-from beambert.trainer.models import objective_of
 from beambert.trainer.tasks.base import objective_of_kind
 
 # The Hub's names of licences are such words, as apache-2.0, cc-by-sa-4.0 or other.
@@ -101,7 +100,7 @@ def model_card(
     of_family = family_of(found.config).title
     is_encoder = training["kind"] == PRETRAINING
     if is_encoder:
-        hub_task = "feature-extraction" if objective_of(training) == RTD else "fill-mask"
+        hub_task = "feature-extraction" if training["objective"] == RTD else "fill-mask"
     else:
         hub_task = objective_of_kind(training["kind"]).HUB_TASK
     metadata = {
@@ -129,8 +128,8 @@ def model_card(
 
 def _steps_of(found: ModelFolder) -> dict[str, int]:
     """Returns the steps that were planned, trained and kept, if a training ended or chose early."""
-    loop, path = found.training.get("loop", {}), f"{found.path}/{CURVES_FILE}"
-    if loop.get("patience") is None or not io.exists(path):
+    loop, path = found.training["loop"], f"{found.path}/{CURVES_FILE}"
+    if loop["patience"] is None or not io.exists(path):
         return {}
     rows = rows_of(io.read_bytes(path))
     evaluations = {row["step"]: row for row in rows if row["split"] == "eval"}

@@ -51,16 +51,15 @@ def test_positions_that_were_never_seen_are_named_but_kept(encoder_folder, tmp_p
     folder = shutil.copytree(encoder_folder, tmp_path / "encoder")
     (folder / "_SUCCESS").write_text("{}")
     training = json.loads((folder / "training.json").read_text())
-    (folder / "training.json").write_text(json.dumps(training | {"max_seq_length": 20}))
+    shorter = training | {"max_seq_length": 20, "trained_positions": 20}
+    (folder / "training.json").write_text(json.dumps(shorter))
     initial = open_initial(str(folder), "--init")
     kept = initial.with_positions(32, "keep")
     assert "positions 21 to 32 were not trained" in kept.notes[0]
     assert "--init_positions=tile" in kept.notes[0]
     np.testing.assert_array_equal(kept.read()[POSITIONS], initial.read()[POSITIONS])
     # A later training on shorter sequences forgets nothing.
-    (folder / "training.json").write_text(
-        json.dumps(training | {"max_seq_length": 20, "trained_positions": 32})
-    )
+    (folder / "training.json").write_text(json.dumps(shorter | {"trained_positions": 32}))
     assert open_initial(str(folder), "--init").with_positions(32, "keep").notes == ()
 
 

@@ -103,11 +103,15 @@ def test_a_damaged_index_is_named(sharded, text):
         open_initial(str(sharded), "--init")
 
 
+DEFAULTS = {"objective": "bert", "pooling": None, "freeze_encoder": False, "do_lower_case": True}
+DEFAULTS["loop"] = {"patience": None}
+
+
 def make_folder(golden, folder, model, config=None, **training) -> pathlib.Path:
     """A finished model folder of ours with a model's weights."""
     initial = open_initial(str(golden), "--init")
     folder.mkdir()
-    training |= {"do_lower_case": True, "max_seq_length": 12}
+    training = DEFAULTS | {"max_seq_length": 12, "trained_positions": 12} | training
     config = config or initial.config
     model_folders.describe_model(str(folder), config, initial.vocabulary, training)
     model_folders.save_weights(model, str(folder))
@@ -364,7 +368,7 @@ def test_transformers_loads_every_export_and_computes_the_same(family, tmp_path)
     for name, training, model in cases(config):
         own, out = tmp_path / f"{name}-own", tmp_path / name
         own.mkdir()
-        training |= {"do_lower_case": True, "max_seq_length": 11}
+        training = DEFAULTS | {"max_seq_length": 11, "trained_positions": 11} | training
         model_folders.describe_model(str(own), config, vocabulary, training)
         model_folders.save_weights(model, str(own))
         finish_output(str(own), {})

@@ -157,7 +157,8 @@ def test_the_loss_and_the_gradients_are_those_of_transformers(name):
 def finished(folder, model, **training):
     """A finished model folder with a model's weights."""
     folder.mkdir()
-    training |= {"do_lower_case": True, "max_seq_length": 11}
+    training |= {"do_lower_case": True, "max_seq_length": 11, "trained_positions": 11}
+    training |= {"pooling": None, "freeze_encoder": False, "loop": {"patience": None}}
     name = next(n for n in OBJECTIVES if n.startswith(model.config.family))
     vocabulary = Vocabulary.parse((GOLDEN / name / "vocab.txt").read_bytes(), "vocab.txt")
     model_folders.describe_model(str(folder), model.config, vocabulary, training)
