@@ -18,7 +18,7 @@ from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.tasks.base import objective_of_kind
-from beambert.trainer.weights.export import write_whole
+from beambert.trainer.weights.export import new_folder
 from beambert.trainer.weights.tokenizer_files import exported_files
 
 # The version of ONNX's operators: the newest that tf2onnx 1.17 writes.
@@ -64,15 +64,13 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
     if int8:
         data = int8_of(data)
 
-    def write(folder: str) -> None:
+    with new_folder(output) as folder:
         io.write_bytes(f"{folder}/{ONNX_FILE}", data)
         for file, content in exported_files(found).items():
             io.write_bytes(f"{folder}/{file}", content)
         if labels := found.training.get("labels"):
             lines = "".join(f"{label}\n" for label in labels)
             io.write_bytes(f"{folder}/{LABELS_FILE}", lines.encode())
-
-    write_whole(output, write)
 
 
 def onnx_of(model: keras.Model, length: int, output: str) -> bytes:

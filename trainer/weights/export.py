@@ -1,7 +1,8 @@
 """Folders for other systems: transformers, sentence-transformers, ColBERT, the original release."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -70,15 +71,13 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
                 "SavedModel"
             )
 
-    def write(folder: str) -> None:
+    with new_folder(output) as folder:
         _write_hugging_face(folder, found)
         sha256 = io.sha256_of(f"{folder}/{WEIGHTS_FILE}")
         card = model_card(found, WEIGHTS_FILE, sha256, license)
         io.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
         if found.training["kind"] == LATE_INTERACTION:
             _write_json(f"{folder}/{COLBERT_FILE}", _colbert_settings(found))
-
-    write_whole(output, write)
 
 
 def export_sentence_transformers(
@@ -110,7 +109,7 @@ def export_sentence_transformers(
     of_pooling |= {name: mode == pooling for name, mode in embedder.MODES_THERE.items()}
     length = {"max_seq_length": found.training["max_seq_length"], "do_lower_case": False}
 
-    def write(folder: str) -> None:
+    with new_folder(output) as folder:
         _write_hugging_face(folder, found, is_bare=True)
         _write_json(f"{folder}/{embedder.MODULES_FILE}", listed)
         _write_json(f"{folder}/{_POOLING_FOLDER}/{embedder.MODULE_FILE}", of_pooling)
@@ -118,8 +117,6 @@ def export_sentence_transformers(
         _write_json(f"{folder}/{embedder.SETTINGS_FILE}", {"similarity_fn_name": "cosine"})
         if is_normalized:
             io.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
-
-    write_whole(output, write)
 
 
 def _export_sparse(found: ModelFolder, output: str, *given: Any) -> None:
@@ -136,15 +133,13 @@ def _export_sparse(found: ModelFolder, output: str, *given: Any) -> None:
     of_pooling = {"pooling_strategy": "max", "activation_function": "relu"}
     settings = {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
 
-    def write(folder: str) -> None:
+    with new_folder(output) as folder:
         _write_hugging_face(folder, found)
         _write_json(f"{folder}/{embedder.MODULES_FILE}", listed)
         _write_json(f"{folder}/{_SPLADE_FOLDER}/{embedder.MODULE_FILE}", of_pooling)
         length = {"max_seq_length": found.training["max_seq_length"], "do_lower_case": False}
         _write_json(f"{folder}/{embedder.ENCODER_FILE}", length)
         _write_json(f"{folder}/{embedder.SETTINGS_FILE}", settings)
-
-    write_whole(output, write)
 
 
 def export_static(model_dir: str, output: str) -> None:
@@ -175,7 +170,7 @@ def export_static(model_dir: str, output: str) -> None:
     table = np.zeros((len(found.vocabulary), vectors_VH.shape[1]), np.float32)
     table[texts] = vectors_VH * weights_V[:, None]
 
-    def write(folder: str) -> None:
+    with new_folder(output) as folder:
         listed = [_module(0, "", STATIC), _module(1, _NORMALIZE_FOLDER, embedder.NORMALIZE)]
         _write_json(f"{folder}/{embedder.MODULES_FILE}", listed)
         _write_json(f"{folder}/{embedder.SETTINGS_FILE}", {"similarity_fn_name": "cosine"})
@@ -183,8 +178,6 @@ def export_static(model_dir: str, output: str) -> None:
         files = exported_files(found)
         io.write_bytes(f"{folder}/{TOKENIZER_FILE}", files[TOKENIZER_FILE])
         io.write_bytes(f"{folder}/{WEIGHTS_FILE}", to_bytes({"embedding.weight": table}))
-
-    write_whole(output, write)
 
 
 def export_tensorflow(model_dir: str, output: str) -> None:
@@ -210,7 +203,7 @@ def export_tensorflow(model_dir: str, output: str) -> None:
 
     import tensorflow as tf
 
-    def write(folder: str) -> None:
+    with new_folder(output) as folder:
         weights = _weights(_load(found), original_name)
         tf.raw_ops.SaveV2(
             prefix=f"{folder}/{CHECKPOINT_PREFIX}",
@@ -222,11 +215,14 @@ def export_tensorflow(model_dir: str, output: str) -> None:
         for name, data in found.vocabulary.files().items():
             io.write_bytes(f"{folder}/{name}", data)
 
-    write_whole(output, write)
 
+@contextlib.contextmanager
+def new_folder(output: str) -> Iterator[str]:
+    """Yields a folder next to the output and renames it, so that nobody loads an incomplete one.
 
-def write_whole(output: str, write: Callable[[str], None]) -> None:
-    """Writes a folder next to the output and renames it, so that nobody loads an incomplete one."""
+    Raises:
+      InputError: the output exists already, or cannot be written.
+    """
     output = output.rstrip("/")
     io.check_new(output)
     with (
@@ -234,7 +230,7 @@ def write_whole(output: str, write: Callable[[str], None]) -> None:
         io.temporary_path(output, f"--output={output}") as temporary,
     ):
         io.make_folder(temporary)
-        write(temporary)
+        yield temporary
         io.move(temporary, output)
 
 
