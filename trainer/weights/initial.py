@@ -6,6 +6,7 @@ import functools
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import keras
 import numpy as np
@@ -15,15 +16,8 @@ from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.model.config import EncoderConfig
 from beambert.model.families.debertav2 import WORD_DELTA, for_variables
-from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
-from beambert.model_files import (
-    CHECKPOINTS_FOLDER,
-    CONFIG_FILE,
-    PRETRAINING,
-    TRAINING_FILE,
-    WEIGHTS_FILE,
-)
+from beambert.model_files import CHECKPOINTS_FOLDER, PRETRAINING, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
@@ -34,6 +28,7 @@ from beambert.trainer.loop.checkpoints import (
     read_checkpoint,
 )
 from beambert.trainer.loop.config import ALL
+from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.models import build_pretrainer, pretrained_model, task_model
 from beambert.trainer.weights.adaptation import (
     KEEP,
@@ -68,9 +63,8 @@ def steps_of(path: str, wanted: str) -> list[int]:
     )
 
 
-@contextlib.contextmanager
-def model_at(path: str, step: int) -> Iterator[str]:
-    """Yields a temporary model folder with the weights that a pre-training had at a step.
+def model_at(path: str, step: int) -> AbstractContextManager[str]:
+    """Returns a context with a temporary model folder of what a pre-training was at a step.
 
     Args:
       path: model folder of the pre-training, finished or not.
@@ -79,15 +73,21 @@ def model_at(path: str, step: int) -> Iterator[str]:
     Raises:
       InputError: the checkpoint is damaged, or the folder is not that of a pre-training.
     """
-    path = path.rstrip("/")
-    restored = functools.partial(_restored, checkpoint_path(f"{path}/{CHECKPOINTS_FOLDER}", step))
-    with _folder_with(restored, path, f"--checkpoint={step}") as made:
-        yield made
+    found = _open_pretraining(path, f"--checkpoint={step}")
+    model = build_pretrainer(found.training, found.config)
+    checkpoint = checkpoint_path(f"{found.path}/{CHECKPOINTS_FOLDER}", step)
+    try:
+        weights = read_checkpoint(checkpoint, [MODEL])[0][MODEL]
+        assign({variable.path: variable for variable in model.trainable_variables}, weights)
+    except ValueError as error:
+        raise InputError(
+            f"{checkpoint}: cannot be read ({io.reason(error)}); choose another --checkpoint"
+        ) from error
+    return _temporary_folder(found, model)
 
 
-@contextlib.contextmanager
-def averaged(path: str, other: str) -> Iterator[str]:
-    """Yields a temporary model folder with the mean of the weights of two encoders.
+def averaged(path: str, other: str) -> AbstractContextManager[str]:
+    """Returns a context with a temporary model folder of the mean of the weights of two encoders.
 
     The mean of an encoder and of the one that it went on from keeps more of what that one could do
     (Wortsman et al. 2022, arXiv 2109.01903). What the other one lacks, such as a head, stays.
@@ -99,70 +99,44 @@ def averaged(path: str, other: str) -> Iterator[str]:
     Raises:
       InputError: the other one is of another vocabulary or size, or `path` is not a pre-training.
     """
-    path, flag = path.rstrip("/"), f"--average_with={other}"
+    flag = f"--average_with={other}"
     initial = open_initial(other, "--average_with")
+    found = _open_pretraining(path, flag)
+    if extends(found.vocabulary, initial.vocabulary):
+        initial = initial.with_vocabulary(found.vocabulary)
+    for what, theirs, ours in (
+        ("vocabulary", initial.vocabulary.sha256, found.vocabulary.sha256),
+        ("family or size", variable_shapes(initial.config), variable_shapes(found.config)),
+    ):
+        if theirs != ours:
+            raise InputError(
+                f"{flag}: is of another {what} than --model={path}; give the encoder that the "
+                "model went on from"
+            )
+    model = pretrained_model(found)
+    variables = {variable.path: variable for variable in model.weights}
+    weights = for_variables(initial.read(), variables)
+    for name in weights.keys() & variables.keys():
+        variables[name].assign((variables[name].numpy() + weights[name]) / 2)
+    return _temporary_folder(found, model)
 
-    def mean(opened: model_folders.ModelFolder) -> keras.Model:
-        fitting, vocabulary = initial, opened.vocabulary
-        if extends(vocabulary, initial.vocabulary):
-            fitting = initial.with_vocabulary(vocabulary)
-        for what, theirs, ours in (
-            ("vocabulary", fitting.vocabulary.sha256, vocabulary.sha256),
-            ("family or size", variable_shapes(fitting.config), variable_shapes(opened.config)),
-        ):
-            if theirs != ours:
-                raise InputError(
-                    f"{flag}: is of another {what} than --model={path}; give the encoder that the "
-                    "model went on from"
-                )
-        model = pretrained_model(dataclasses.replace(opened, path=path))
-        variables = {variable.path: variable for variable in model.weights}
-        weights = for_variables(fitting.read(), variables)
-        for name in weights.keys() & variables.keys():
-            variables[name].assign((variables[name].numpy() + weights[name]) / 2)
-        return model
 
-    with _folder_with(mean, path, flag) as made:
-        yield made
+def _open_pretraining(path: str, flag: str) -> ModelFolder:
+    """Opens the folder of a pre-training, finished or not, for a flag that needs one."""
+    found = model_folders.read_description(path.rstrip("/"), "--model")
+    if found.training["kind"] != PRETRAINING:
+        raise InputError(f"{flag}: --model={path} is not a pre-training; leave it out")
+    return found
 
 
 @contextlib.contextmanager
-def _folder_with(
-    weights_of: Callable[[model_folders.ModelFolder], keras.Model], path: str, flag: str
-) -> Iterator[str]:
-    """Yields a temporary folder of the model of a pre-training with other weights.
-
-    Args:
-      weights_of: function that takes the opened folder and returns the model with these weights.
-      path: model folder of the pre-training.
-      flag: the flag that asked for them and its value.
-
-    Raises:
-      InputError: the folder is not that of a pre-training.
-    """
+def _temporary_folder(found: ModelFolder, model: keras.Model) -> Iterator[str]:
+    """Yields a model folder with the description of another one, and with a model's weights."""
     with tempfile.TemporaryDirectory(prefix="beambert-") as made:
-        vocabulary = model_folders.read_beside(path, "--model")
-        for name in (CONFIG_FILE, *vocabulary.files(), TRAINING_FILE):
-            io.copy(f"{path}/{name}", f"{made}/{name}")
+        model_folders.describe_model(made, found.config, found.vocabulary, found.training)
+        model_folders.save_weights(model, made)
         io.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
-        opened = model_folders.open_model(made, "--model")
-        if opened.training["kind"] != PRETRAINING:
-            raise InputError(f"{flag}: --model={path} is not a pre-training; leave it out")
-        model_folders.save_weights(weights_of(opened), made)
         yield made
-
-
-def _restored(path: str, opened: model_folders.ModelFolder) -> BertPretrainer:
-    """Returns the model of a checkpoint."""
-    model = build_pretrainer(opened.training, opened.config)
-    try:
-        weights = read_checkpoint(path, [MODEL])[0][MODEL]
-        assign({variable.path: variable for variable in model.trainable_variables}, weights)
-    except ValueError as error:
-        raise InputError(
-            f"{path}: cannot be read ({io.reason(error)}); choose another --checkpoint"
-        ) from error
-    return model
 
 
 # Parts of an encoder that initial weights may lack, as a BertModel without a pooler does.
