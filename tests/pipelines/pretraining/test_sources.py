@@ -320,10 +320,10 @@ class TestRefused:
         given = [*flags, "--eval_fraction=0.2"]
         status, out, _ = data(capsys, vocab_file, output, *given, WEIGHTED)
         assert status == 0 and "already finished" in out
-        refused(data(capsys, vocab_file, output, *given, "--temperature=0.5"), "--weights")
+        refused(data(capsys, vocab_file, output, *given, "--temperature=0.5"), "parameters.weights")
         # The order of the sources counts, since a file or document of several is of the first.
         swapped = [given[1], given[0], *given[2:], WEIGHTED]
-        refused(data(capsys, vocab_file, output, *swapped), "--source")
+        refused(data(capsys, vocab_file, output, *swapped), "parameters.source")
 
 
 @pytest.mark.slow

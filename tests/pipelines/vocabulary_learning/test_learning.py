@@ -292,7 +292,7 @@ def test_the_command_covers_the_share(corpus, tmp_path, capsys):
     )
     assert "too rare for a token" in capsys.readouterr().out
     # Another share is another job.
-    with pytest.raises(InputError, match="--character_coverage"):
+    with pytest.raises(InputError, match="parameters.character_coverage there 0.98"):
         main([*flags, f"--output={output}", "--character_coverage=0.99"])
 
 

@@ -219,7 +219,7 @@ def test_several_folders_are_as_one(exact, tmp_path, capsys, monkeypatch):
     assert index.rank("2222", None, "words", 1)[0].line == 2222
     other = write_embeddings(tmp_path / "other", drawn(9, 2), model="1")
     assert run(["index", "--embeddings", folders[0], other, f"--output={tmp_path / 'no'}"]) == 2
-    told = f"--embeddings={other}: was made otherwise than {folders[0]} (--model there"
+    told = f"--embeddings={other}: was made otherwise than {folders[0]} (model_sha256 there"
     assert told in capsys.readouterr().err
     assert run(["index", "--embeddings", other, other, f"--output={tmp_path / 'no'}"]) == 2
     assert "comes twice" in capsys.readouterr().err
