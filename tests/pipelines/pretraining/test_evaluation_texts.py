@@ -158,7 +158,7 @@ def test_planted_texts_are_dropped_and_listed(capsys, tmp_path, vocab_file, corp
     assert not (tmp_path / "other" / "overlaps.jsonl").exists()
     # A finished folder refuses the job with another file.
     path.write_text(path.read_text() + json.dumps({"text": " ".join(WORDS[:13])}) + "\n")
-    assert "--decontaminate" in data(capsys, vocab_file, output, *flags, decontaminate)[2]
+    assert "parameters.decontaminate" in data(capsys, vocab_file, output, *flags, decontaminate)[2]
 
 
 def test_what_dropped_all_is_listed_beside_the_folder(capsys, tmp_path, vocab_file, test_file):

@@ -81,7 +81,7 @@ def test_masks_hide_chinese_words(capsys, tmp_path, texts, vocab_file, vocabular
     # Texts, pairs and rows are the same; only the masks differ.
     assert about["counts"]["instances"] == info(outputs["without"])["counts"]["instances"]
     # A finished folder is of its segmenter.
-    assert "--segmenter" in data(capsys, vocab_file, outputs["with"], *flags)[2]
+    assert "parameters.segmenter" in data(capsys, vocab_file, outputs["with"], *flags)[2]
 
 
 def test_each_document_is_split_by_its_language(capsys, tmp_path, vocab_file):

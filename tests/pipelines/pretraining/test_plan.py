@@ -77,10 +77,7 @@ def test_many_inputs_stand_in_a_file_of_their_own(
     found = data(capsys, vocab_file, tmp_path / "new", *flags, f"--since={many}")
     assert found[0] == 0 and "nothing new" in found[1]
     (tmp_path / "a" / "1").write_text("The river. A city.\nThe song ended.\n\nOne house. A game.\n")
-    assert (
-        "of another job (inputs.files there 5, here 4; inputs.bytes there"
-        in data(capsys, vocab_file, many, *flags)[2]
-    )
+    assert "of another job (inputs.bytes there" in data(capsys, vocab_file, many, *flags)[2]
     found = data(capsys, vocab_file, tmp_path / "new", *flags, f"--since={many}")
     assert found[0] == 0 and found[1].startswith("1 file,")
 

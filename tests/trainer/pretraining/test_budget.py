@@ -215,7 +215,9 @@ def test_a_time_is_a_number_of_steps_that_the_training_keeps(
     assert len(measured) == 1
     plain = [each for each in arguments if "budget" not in each]
     for others in (["--num_train_steps=7"], ["--budget=60s"]):
-        with pytest.raises(InputError, match=r"already holds .* of another job \(--budget"):
+        with pytest.raises(
+            InputError, match=r"already holds .* of another job \(budget_seconds there 25"
+        ):
             pretrain_main([*plain, *others])
 
 

@@ -56,7 +56,7 @@ def test_the_teacher_belongs_to_the_training(
     moved = shutil.copytree(encoder_folder, tmp_path / "moved")
     pretrain_main(flags(unpaired_folder, small_config_file, student_folder, moved))
     assert "already finished by the same command" in capsys.readouterr().out
-    with pytest.raises(InputError, match="--distill_from"):
+    with pytest.raises(InputError, match="distill_from_sha256 is another one"):
         pretrain_main(flags(unpaired_folder, small_config_file, student_folder, None))
     found = compare([str(student_folder), str(encoder_folder)])
     assert found.settings["distill_from_sha256"][1] is None
