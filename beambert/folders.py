@@ -404,7 +404,7 @@ def _check_same(folder: str, job: Mapping[str, Any], flag: str, state: str, is_a
     difference = describe_difference(found, json.loads(serialize_job(job)))
     if difference and (state == MARKER_FILE or not is_alone):
         what = "finished result" if state == MARKER_FILE else "unfinished work"
-        encoder = _ENCODERS.get(job.get("kind")) if state == MARKER_FILE else None
+        encoder = _ENCODERS.get(found.get("kind")) if state == MARKER_FILE else None
         further = f"; --init={encoder.format(folder)} continues it in another" if encoder else ""
         raise InputError(
             f"{flag}={folder}: already holds the {what} of another job ({difference}); "

@@ -185,6 +185,8 @@ def curves(lines: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_l
         drawn.append(f'<polyline {style} points="{path}"/>')
         names.append(Html(f'<b style="color:{colour}">{html.escape(name)}</b> '))
     box = f'viewBox="-2 -2 {width + 4} {height + 4}" width="{width}"'
-    about = f"{y_label} from {low:.4g} to {high:.4g}, {x_label} {left:,.0f} to {right:,.0f}"
+    about = (
+        f"up: {y_label}, {low:.4g} to {high:.4g}; across: {x_label}, {left:,.0f} to {right:,.0f}"
+    )
     plot = Html(f"<svg {box}>{''.join(drawn)}</svg>")
     return tag("figure", plot, tag("figcaption", *names, about))

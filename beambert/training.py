@@ -56,7 +56,7 @@ EXAMPLES = """examples:
   # an encoder of your text in half an hour, vocabulary and records included
   beambert train 'wiki/*/wiki_*' 'books/*.txt' --output=mine
 
-  # what it would do, with ten documents as they are read
+  # what it would do, with documents as they are read
   beambert train 'books/*.txt' --output=books --budget=2h --dry_run
 
   # also fine-tune it on topics/train.tsv, evaluate it on topics/dev.tsv, export it if it is good
@@ -77,24 +77,28 @@ LEAST_SECONDS, MOST_BESIDE = 120.0, 0.5
 START, VOCABULARY_A_MB, READING_A_MB, PASS_A_MB = 8.0, 0.25, 0.07, 0.05
 # Seconds of the page, and of a task: two fine-tunings, an evaluation and an export.
 PAGE, TASK = 25.0, 155.0
-CHARACTERS_A_TOKEN = 3.8  # of 8,000 pieces and the docstrings of `beambert demo`
 MOST_PASSES = 10
+MOST_PRINTED = 1000  # characters of a command
 LEAST_GAIN = 1e-4  # A model that is only as good as what it is compared with is not blessed.
 
 
 class Goal(NamedTuple):
-    """What an encoder is for: the recipe, the lengths and `--pairs` of its records, its speed."""
+    """What an encoder is for: the recipe, the lengths and `--pairs` of its records, its speed.
+
+    `characters` are those of the text for each short sequence of a pass over it.
+    """
 
     recipe: str
     lengths: tuple[int, int]
     pairs: str
+    characters: int
     sequences_a_second: int
 
 
 GOALS = {
-    PAIRS: Goal("copying_tiny", (64, 128), "copy", 530),
-    WORDS: Goal("modern_tiny", (32, 128), NONE, 580),
-    PAPER: Goal("crammed_tiny", (32, 128), "next", 640),
+    PAIRS: Goal("copying_tiny", (64, 128), "copy", 100, 530),
+    WORDS: Goal("modern_tiny", (32, 128), NONE, 120, 580),
+    PAPER: Goal("crammed_tiny", (32, 128), "next", 120, 640),
 }
 
 
@@ -193,9 +197,8 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
             f"--budget={duration(budget)}: {size(text_bytes)} of text take {duration(least)} "
             f"besides the training{share}; give at least {math.ceil(needed / 60)}min"
         )
-    sequences = text_bytes / CHARACTERS_A_TOKEN / goal.lengths[0]
     read = goal.sequences_a_second * (budget - least)
-    passes = min(math.ceil(read / sequences), MOST_PASSES)
+    passes = min(math.ceil(read * goal.characters / text_bytes), MOST_PASSES)
     passes = 1 if pairs_of(job) == NONE else passes  # The masks are drawn anew each time.
     while before(passes) + after > MOST_BESIDE * budget:
         passes -= 1
@@ -309,7 +312,7 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
         if folder is None:
             steps += [*task_commands(job), *judging_commands(job, "SCORE")] if job.task_data else []
             for step in steps:
-                print(f"$ beambert {shlex.join(step.arguments)}")
+                print(f"$ {shortened(f'beambert {shlex.join(step.arguments)}')}")
             if job.task_data:
                 print("SCORE: the best of what the model is compared with, known only then")
             return
@@ -327,6 +330,11 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
         html, summary = make_page(job, text, journal.steps)
         folder.write(REPORT_FILE, html.encode())
     print(f"\n{summary}\n{job.output}/{REPORT_FILE}: these results and more on a page")
+
+
+def shortened(line: str) -> str:
+    """Returns a command as it is printed; a pattern without quotes makes hundreds of names."""
+    return line if len(line) <= MOST_PRINTED else f"{line[:300]} … {line[-300:]}"
 
 
 def _run_task(job: TrainJob, journal: "_Journal") -> None:
@@ -360,7 +368,7 @@ class _Journal:
           InputError: the step failed, after printing its own message.
         """
         kept = self.steps.setdefault(step.name, {"line": f"beambert {shlex.join(step.arguments)}"})
-        print(f"\n$ {kept['line']}", flush=True)
+        print(f"\n$ {shortened(kept['line'])}", flush=True)
         if "seconds" in kept:
             print(f"{step.name}: already done")
             return kept["seconds"]
@@ -379,7 +387,9 @@ class _Journal:
 class _Trial:
     """Settings of the command that are not the job's."""
 
-    dry_run: bool = setting(False, help="print the plan and ten documents, and write nothing")
+    dry_run: bool = setting(
+        False, help="print the plan and some documents as they are read, and write nothing"
+    )
 
 
 build_parser = functools.partial(

@@ -12,6 +12,7 @@ import numpy as np
 from beambert import io, report
 from beambert.config import settings_parser
 from beambert.console import counted, duration, size
+from beambert.errors import InputError
 from beambert.folders import BLESSED, METRICS_FILE
 from beambert.model_files import RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.corpus.reading import layout_notes, sample_files, spread
@@ -68,7 +69,7 @@ class Text:
 
     def lines(self) -> list[str]:
         """Returns what is printed."""
-        head = "documents at the beginnings of files; long ones end here in the middle:"
+        head = "documents as they are read, at the beginnings of files (long ones are cut):"
         files = f"{counted(self.files, 'file')}, {size(self.bytes)}"
         return [head, *self.examples, *self.notes, files]
 
@@ -81,7 +82,10 @@ def check_task(job: TrainJob) -> None:
     """
     if job.task_data:
         flags = settings_parser(LearningSettings, "train", "", "").parse_args(task_flags(job))
-        read_splits(task_of(flags), job.task_data, (TRAIN, DEV), skip_bad_rows=False)
+        try:
+            read_splits(task_of(flags), job.task_data, (TRAIN, DEV), skip_bad_rows=False)
+        except InputError as error:
+            raise InputError(str(error).replace("--data_dir", "--task_data", 1)) from error
 
 
 def look(job: TrainJob) -> Text:
@@ -90,6 +94,7 @@ def look(job: TrainJob) -> Text:
     Raises:
       InputError: a pattern matches nothing, or the files cannot be read.
     """
+    io.match_inputs(job.input, "TEXT")
     data = PretrainingDataJob(
         input=job.input,
         vocab_file=VOCABULARY_FILE,
@@ -221,7 +226,7 @@ def _reading(text: Text, counts: Mapping[str, Any]) -> list[Html]:
     documents = counts["documents"]
     rows = {
         "documents read": documents["read"],
-        "held out": documents.get("in_other_split", 0),
+        "wholly held out": documents.get("in_other_split", 0),
         **{f"dropped: {name}": count for name, count in documents["dropped"].items()},
         **{f"rejected: {name}": count for name, count in documents["rejected"].items()},
         **{f"cleaned: {name}": count for name, count in documents.get("cleaned", {}).items()},
@@ -270,7 +275,7 @@ def _hidden(encoder: AskedEncoder, records: str) -> list[tuple[str, str, str]]:
             found.append((text[middle], f" {MASK} ".join(map(join_pieces, around))))
     chosen = spread(found, MASKS_SHOWN)
     filled = fill(encoder, [text for _, text in chosen], ANSWERS) if chosen else []
-    answers = (", ".join(f"{token} {p:.0%}" for token, p in each.answers[0]) for each in filled)
+    answers = (" · ".join(f"{token} {p:.0%}" for token, p in each.answers[0]) for each in filled)
     return [(text, word, answer) for (word, text), answer in zip(chosen, answers, strict=True)]
 
 
@@ -296,15 +301,21 @@ def _next(job: TrainJob, hidden: Sequence[tuple[str, str, str]], warning: str) -
     # A text whose word the encoder finds, if there is one.
     texts = sorted(hidden, key=lambda row: not row[2].startswith(f"{row[1]} "))
     lines = [
+        "# ask it for the word at a [MASK]",
         *(f"beambert fill --model={encoder} {shlex.quote(text)}" for text, *_ in texts[:1]),
-        f"beambert verify {_longest_records(job.output)}",
+        "# check the records",
+        f"beambert verify {job.output}/records",
+        "# vectors of the lines of a file",
         f"beambert embed --model={encoder} --input=texts.txt --output=embeddings",
+        "# a folder for transformers",
         f"beambert export --model={encoder} --to=huggingface --output=huggingface",
     ]
     if not job.task_data:
         task = "--task=classification --data_dir=FOLDER"
+        lines.append("# a model for a task: a folder of train.tsv and dev.tsv, with text and label")
         lines.append(f"beambert finetune {task} --init={encoder} --model_dir=model")
     elif io.exists(f"{job.output}/evaluation/{BLESSED}"):
+        lines.append("# answers to the lines of a file")
         lines.append(f"beambert predict --model={model} --input=texts.txt --output=answers")
     first = [report.note(f"Train anew with another --output: {warning}.")] if warning else []
     return [*first, report.tag("pre", "\n".join(lines))]

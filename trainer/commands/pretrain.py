@@ -101,14 +101,14 @@ def build_parser(recipe: Mapping[str, Any] | None = None) -> FlagParser:
     )
     of_others = dict.fromkeys((*OF_ENCODER, *_OF_BUDGET))
     of_model = "that of the model, {}"
-    steps, warmup = (recipe.get(name) for name in _OF_BUDGET)
+    warmup = recipe.get("num_warmup_steps")
     texts = {
         "family": f"{recipe.get('family', 'bert')}, or that of --init",
         "model": f"{recipe.get('model', 'base')}, or that of --init",
         "learning_rate": str(recipe["learning_rate"] or "by the encoder's width, as in finetune"),
         "dropout": str(recipe.get("dropout", of_model.format(0.1))),
         "initializer_range": str(recipe.get("initializer_range", of_model.format(0.02))),
-        "num_train_steps": f"{steps} with the recipe" if steps else "see --num_train_epochs",
+        "num_train_steps": "that of --recipe, or see --num_train_epochs",
         "num_warmup_steps": (f"{warmup}; " if warmup else "")
         + "with --num_train_steps, a tenth of them, with --init 6 %, at most "
         f"{LONGEST_DEFAULT_WARMUP:,}",

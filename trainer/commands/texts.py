@@ -17,7 +17,9 @@ from beambert.trainer.weights.given_path import check_weights
 class Asking(EngineSettings):
     """The encoder that is asked, the texts, and where the answers go."""
 
-    texts: tuple[str, ...] = setting((), is_positional=True, metavar="TEXT", help="text")
+    texts: tuple[str, ...] = setting(
+        (), group="texts and answers", is_positional=True, metavar="TEXT", help="text"
+    )
     model: str = setting(
         metavar="DIR",
         help="encoder of `beambert pretrain`, a Hugging Face folder, or a TF1 checkpoint",

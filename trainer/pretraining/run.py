@@ -1,5 +1,6 @@
 """The job of `beambert pretrain`: records -> an encoder."""
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -16,6 +17,7 @@ from beambert.io import parse_object
 from beambert.model.families.table import family_of
 from beambert.model.lora import add_lora, merge_lora
 from beambert.model.objectives import BERT
+from beambert.model_files import PRETRAINING
 from beambert.process import logging_restored
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import MOST_STEPS, Devices, default_warmup_steps
@@ -348,11 +350,13 @@ def _steps_of_budget(plan: PretrainingPlan, measured: Measured, spent: float) ->
     if steps > MOST_STEPS:
         raise InputError(f"--budget: is enough for about {steps:.3g} steps; give less")
     if steps < LEAST_STEPS:
+        rate = min(measured.rates.values())
         while steps_in_time(plan, measured, least - spent) < LEAST_STEPS:
             least *= 1.1
         raise InputError(
-            f"--budget={budget:g}s: is enough for about {steps} steps; give at least "
-            f"{math.ceil(least / 60)}min, or a smaller --model or --train_batch_size"
+            f"--budget={budget:g}s: is enough for about {steps} steps, as compiling takes "
+            f"{measured.seconds_to_compile:.0f} s and a step {1 / rate:.2g} s now; give at least "
+            f"{math.ceil(least / 60)}min, or try again when the machine has less to do"
         )
     if warning := "" if plan.job.init else few_steps_warning(steps, budget):
         print(f"warning: {warning}", flush=True)
@@ -413,20 +417,18 @@ def _recorded_steps(job: PretrainingJob) -> int | None:
     None if there is none.
 
     Raises:
-      InputError: it is a training of another budget.
+      InputError: the folder holds something else, such as a training of another budget.
     """
-    path = job.output.model_dir
+    path, found = job.output.model_dir, {}
     for name in (MARKER_FILE, UNFINISHED_FILE):
         if io.exists(f"{path}/{name}"):
-            try:
+            with contextlib.suppress(ValueError):
                 found = parse_object(io.read_bytes(f"{path}/{name}", "--model_dir"))
-                if found["budget_seconds"] == job.budget:
-                    return found["optimizer"]["num_train_steps"]
-            except (ValueError, LookupError, TypeError):
-                return None  # `model_folders.claim` refuses what is not this training.
-            other = {**found, "budget_seconds": job.budget}
-            claim_output(path, other, flag="--model_dir", writes=False)
-            return None
+            break
+    mine = {"kind": PRETRAINING, "budget_seconds": job.budget}
+    if found.items() >= mine.items():
+        return found["optimizer"]["num_train_steps"]
+    claim_output(path, {**found, **mine}, flag="--model_dir", writes=False)
     return None
 
 

@@ -154,7 +154,7 @@ def test_measuring_ends_soon_where_compiling_takes_long(
 
 @pytest.mark.parametrize(
     ("rate", "spent", "told"),
-    [(1.0, 50.0, "about 5 steps; give at least 2min"), (1e30, 0.0, "steps; give less")],
+    [(1.0, 50.0, "about 5 steps, .*; give at least 2min"), (1e30, 0.0, "steps; give less")],
 )
 def test_a_budget_that_is_refused_tells_the_least(
     records_folder, small_config_file, tmp_path, rate, spent, told
@@ -242,3 +242,12 @@ def test_a_dry_run_measures_and_writes_nothing(
             assert 0.5 * 600 * rate < steps < 600 * rate
         else:
             assert steps == 1000
+
+
+def test_a_folder_of_something_else_is_refused_without_a_measurement(
+    records_folder, small_config_file, measured
+):
+    """Measuring takes a minute."""
+    with pytest.raises(InputError, match="--model_dir=.*already holds the finished result of ano"):
+        pretrain_main(flags(records_folder, small_config_file, records_folder, budget="60s"))
+    assert not measured
