@@ -190,6 +190,8 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
                 ) from error
     if has_shards(io.list_folder(folder)):
         raise InputError(f"{flag}={folder}: is a records folder; name that of an encoder")
+    if io.is_folder(f"{folder}/encoder"):
+        raise InputError(f"{flag}={folder}: has its encoder in a folder; name {folder}/encoder")
     raise InputError(
         f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it next to the weights"
     )
