@@ -1,10 +1,11 @@
 """What `beambert train` shows: the text at the beginning, a page about the encoder at the end."""
 
+import contextlib
 import dataclasses
 import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,15 @@ class Text:
         return [head, *self.examples, *self.notes, files]
 
 
+@contextlib.contextmanager
+def _named(flag: str, own: str) -> Iterator[None]:
+    """Has errors name what `train` calls a flag of another command."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(str(error).replace(flag, own, 1)) from error
+
+
 def check_task(job: TrainJob) -> None:
     """Reads the files of the task, if there is one, so that a fault is found before the training.
 
@@ -82,10 +92,8 @@ def check_task(job: TrainJob) -> None:
     """
     if job.task_data:
         flags = settings_parser(LearningSettings, "train", "", "").parse_args(task_flags(job))
-        try:
+        with _named("--data_dir", "--task_data"):
             read_splits(task_of(flags), job.task_data, (TRAIN, DEV), skip_bad_rows=False)
-        except InputError as error:
-            raise InputError(str(error).replace("--data_dir", "--task_data", 1)) from error
 
 
 def look(job: TrainJob) -> Text:
@@ -94,7 +102,6 @@ def look(job: TrainJob) -> Text:
     Raises:
       InputError: a pattern matches nothing, or the files cannot be read.
     """
-    io.match_inputs(job.input, "TEXT")
     data = PretrainingDataJob(
         input=job.input,
         vocab_file=VOCABULARY_FILE,
@@ -102,7 +109,8 @@ def look(job: TrainJob) -> Text:
         language=job.language,
         **reading(job),
     )
-    files, read_options = find_inputs(data), data.read_options()
+    with _named("--input", "TEXT"):
+        files, read_options = find_inputs(data), data.read_options()
     samples = sample_files(files, read_options)
     options = TextOptions.of(data, do_lower_case=job.do_lower_case)
     documents = [(each.path, document) for each in samples for document in each.documents]

@@ -319,10 +319,11 @@ class PretrainingJob:
                 from beambert.trainer.weights.initial import open_initial  # it imports TensorFlow
 
                 recipes.check_fits(recipe, open_initial(init, "--init").config, init)
-            elif "learning_rate" not in given:
-                given["learning_rate"] = rate_of(init, given.get("lora_rank", 0))
-            if not recipe and given.keys().isdisjoint(LENGTHS):
-                given["num_train_epochs"] = default_epochs(given["data"])
+            else:
+                if "learning_rate" not in given:
+                    given["learning_rate"] = rate_of(init, given.get("lora_rank", 0))
+                if given.keys().isdisjoint(LENGTHS):
+                    given["num_train_epochs"] = default_epochs(given["data"])
         return cls.from_values(recipe, given)
 
     @classmethod

@@ -29,6 +29,7 @@ from beambert.model_files import (
     model_sha256,
     weights_sha256,
 )
+from beambert.pipelines.evaluation.measures import words_note
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_FILE,
@@ -53,7 +54,7 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
     if not io.exists(metrics_file):
         raise InputError(f"--evaluation={evaluation}: holds no evaluation; run `beambert evaluate`")
     remedy = "evaluate the model again"
-    needed = "model", "model_sha256"
+    needed = "model", "model_sha256", "metrics", "words"
     metrics = io.read_object(metrics_file, *needed, flag="--evaluation", remedy=remedy)
     if metrics["model_sha256"] != model_sha256(model_dir):
         raise InputError(
@@ -65,9 +66,8 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
             f"--evaluation={evaluation}: did not bless {model_dir} (see its {REPORT_FILE}); "
             "leave --evaluation out to export it anyway"
         )
-    for reason in io.read_text(f"{evaluation}/{BLESSED}").splitlines():
-        if reason.startswith("but "):  # A model of words is as good.
-            print(f"note: {evaluation} blessed the model, {reason}", flush=True)
+    if note := words_note(metrics):
+        print(f"note: {evaluation} blessed the model, but {note}", flush=True)
 
 
 # Input or output of a signature -> its meaning.

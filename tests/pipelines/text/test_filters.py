@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.corpus.formats import FORMATS
+from beambert.pipelines.text import filters
 from beambert.pipelines.text.cleaning import normalize_text, split_words
 from beambert.pipelines.text.filters import drop_reason, reject_reason
 from beambert.pipelines.text.preparation import TextSettings
@@ -106,6 +107,16 @@ def test_each_threshold_is_allowed_itself(reason):
     within, beyond = THRESHOLDS[reason]
     assert drop_reason(within, QUALITY) != reason
     assert drop_reason(beyond, QUALITY) == reason
+
+
+def test_thresholds_are_those_of_rae_et_al():
+    """Appendix A.1.1 and Table A1, but for the length of words, which is English there."""
+    assert (filters._MAX_SYMBOLS_PER_WORD, filters._MIN_ALPHABETIC_WORDS) == (0.1, 0.8)
+    assert (filters._MAX_BULLET_LINES, filters._MAX_ELLIPSIS_LINES) == (0.9, 0.3)
+    assert (filters._MAX_REPEATED_LINES, filters._MAX_REPEATED_LINE_CHARACTERS) == (0.3, 0.2)
+    assert filters._MAX_TOP_NGRAM == {2: 0.20, 3: 0.18, 4: 0.16}
+    repeated = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
+    assert repeated == filters._MAX_REPEATED_NGRAMS
 
 
 def test_short_words_are_no_prose():

@@ -111,19 +111,23 @@ def plan(**given):
 
 class TestSettings:
     def test_what_training_json_names(self, folders):
-        named = ("mask_rate", "do_whole_word_mask")
+        named = ("mask_rate", "do_whole_word_mask", "objective", "generator_size")
+        always = {"objective": "bert", "generator_size": None}
+        rtd = {"objective": "rtd", "generator_size": 0.5}
         for given, expected in (
             ({}, {}),
             ({"masking": "dynamic", "mask_rate": (0.15, 0.15)}, {}),
             ({"do_whole_word_mask": False}, {}),
             ({"mask_rate": (0.3, 0.15)}, {"mask_rate": "0.3:0.15"}),
             ({"do_whole_word_mask": True}, {"do_whole_word_mask": "True"}),
+            ({"objective": "mlm"}, {"objective": "mlm"}),
+            (rtd, rtd),
         ):
             training = plan(data=str(folders["none"]), **given).training
             assert training["masking"] == "dynamic"
-            assert {name: training[name] for name in named if name in training} == expected
+            assert {name: training[name] for name in named if name in training} == always | expected
         training = plan(data=str(folders["static"])).training
-        assert training["masking"] == "static" and not set(named) & training.keys()
+        assert training["masking"] == "static" and not set(named) - set(always) & training.keys()
         training = plan(data=str(folders["static"]), mask_rate=(0.3, 0.3)).training
         assert training["masking"] == "dynamic" and training["mask_rate"] == "0.3"
 

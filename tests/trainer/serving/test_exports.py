@@ -114,6 +114,7 @@ def write_evaluation(tmp_path):
         folder = tmp_path / "evaluation"
         folder.mkdir()
         metrics = {"model": str(model), "model_sha256": model_sha256(str(model))}
+        metrics |= {"metrics": ["accuracy"], "words": None}
         (folder / "metrics.json").write_text(json.dumps(metrics))
         if blessed:
             (folder / "BLESSED").write_text("")
