@@ -16,7 +16,7 @@ from beambert.model.layers import (
 )
 
 # Queries whose scores are held at once in long sequences. Parts of 512 and 1,024 took more time and
-# memory (benchmarks/local_attention.py).
+# memory.
 QUERIES = 256
 
 

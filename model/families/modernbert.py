@@ -16,8 +16,7 @@ GLOBAL, LOCAL = "full_attention", "sliding_attention"
 CLS, MEAN = "cls", "mean"
 
 # Longest sequences whose scores are held whole for the backward pass. At 8,192 tokens parts take a
-# ninth of the memory and, on two busy cores, 1.1 to 2 times the time, in
-# benchmarks/local_attention.py.
+# ninth of the memory and, on two busy cores, 1.1 to 2 times the time.
 WHOLE_SCORES = 2048
 
 
