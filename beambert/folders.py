@@ -109,15 +109,14 @@ def folders_held(folders: Sequence[str], flag: str) -> Iterator[Lock]:
 
 
 @contextlib.contextmanager
-def file_held(path: str, flag: str, beside: Sequence[str] = ()) -> Iterator[None]:
+def file_held(path: str, beside: Sequence[str] = ()) -> Iterator[None]:
     """Holds the lock of an output file, and deletes what killed commands left of it.
 
     Args:
-      path: path of the file.
-      flag: flag that names it, for messages.
+      path: path of the file, that of --output.
       beside: paths of other files that the command writes into the same folder.
     """
-    with lock_held(_lock_of(path), f"{flag}={path}") as lock:
+    with lock_held(_lock_of(path), f"--output={path}") as lock:
         if io.is_local(path) and lock.is_exclusive:
             for folder, name in map(os.path.split, (path, *beside)):
                 for left in io.leftovers(folder or ".", name):
@@ -454,25 +453,24 @@ def refuse_others(folder: str, expected: Collection[str]) -> None:
             )
 
 
-def check_own(path: str, *names: str, flag: str = "--output") -> None:
+def check_own(path: str, *names: str) -> None:
     """Refuses a file that this command would write anew, unless it has written it before.
 
     Args:
       path: path of a JSON object, or of JSON Lines.
       *names: keys that the object, or the first one, has if the command has written it.
-      flag: flag that names the output, for messages.
 
     Raises:
       InputError: the file has other content.
     """
     if not io.exists(path):
         return
-    content = io.read_bytes(path, flag)
+    content = io.read_bytes(path, "--output")
     with contextlib.suppress(ValueError):
         first = content.partition(b"\n")[0] if path.endswith(".jsonl") else content
         if io.parse_object(first).keys() >= {*names}:
             return
-    raise InputError(f"{flag}={path}: already exists, not made by this command; move it away")
+    raise InputError(f"--output={path}: already exists, not made by this command; move it away")
 
 
 @dataclasses.dataclass(frozen=True)

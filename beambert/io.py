@@ -695,24 +695,6 @@ def is_folder(path: str) -> bool:
     return found is not None and found.is_folder
 
 
-def size(path: str) -> int | None:
-    """Returns the size of a file in bytes; None if it doesn't exist."""
-    found = info(path)
-    return found.bytes if found else None
-
-
-def modified(path: str) -> float:
-    """Returns the time at which a file was last written, in seconds since 1970.
-
-    Raises:
-      InputError: the file doesn't exist, or the storage doesn't answer.
-    """
-    found = info(path)
-    if found is None:
-        raise refusal(path, "read", "no such file")
-    return found.modified
-
-
 def sizes(folder: str, names: Sequence[str]) -> list[int | None]:
     """Returns the size in bytes of each file in a folder; None for a file that doesn't exist.
 
@@ -832,14 +814,14 @@ def _regular_file(path: str, flag: str) -> FileInfo:
     return FileInfo(path, status.st_size, status.st_mtime)
 
 
-def check_new(path: str, flag: str = "--output") -> None:
+def check_new(path: str) -> None:
     """Raises an error for an output that exists, which is never replaced.
 
     Raises:
       InputError: it exists, or the storage doesn't answer.
     """
     if os.path.lexists(path) if is_local(path) else exists(path):
-        raise InputError(f"{flag}={path}: already exists; choose another name")
+        raise InputError(f"--output={path}: already exists; choose another name")
 
 
 def check_folder(path: str, where: str, remedy: str = CHECK) -> None:
@@ -857,25 +839,24 @@ def check_folder(path: str, where: str, remedy: str = CHECK) -> None:
         raise InputError(f"{where}: no such folder; {remedy}")
 
 
-def check_regular(
-    path: str, flag: str = "", most: int | None = None, remedy: str = "name one"
-) -> None:
-    """Raises an error unless a file is a regular one and not too large.
+def check_regular(path: str, flag: str = "", most: int | None = None) -> None:
+    """Raises an error unless a file on this machine is a regular one and not too large.
 
     A pipe would let a command wait for ever, and a device may never end.
 
     Args:
-      path: path of a file; one that doesn't exist passes.
+      path: path of a file; one that doesn't exist, or is on other storage, passes.
       flag: flag that names the file, for messages.
       most: greatest number of bytes; None for any.
-      remedy: advice to the user.
 
     Raises:
       InputError: it is another thing than a file, or the file is larger.
     """
-    if is_local(path) and os.path.exists(path) and not os.path.isfile(path):
-        raise refusal(named(path, flag), "read", "it is not a regular file", remedy)
-    if most is not None and (size(path) or 0) > most:
+    if not is_local(path) or not os.path.exists(path):
+        return
+    if not os.path.isfile(path):
+        raise refusal(named(path, flag), "read", "it is not a regular file", "name one")
+    if most is not None and os.path.getsize(path) > most:
         raise refusal(
             named(path, flag), "read", f"it has more than {most:,} bytes", "copy it again"
         )
@@ -929,7 +910,7 @@ def read_bytes(path: str, flag: str = "", most: int | None = MOST_BYTES) -> byte
     Raises:
       InputError: the file cannot be read, is no regular file or is too large.
     """
-    check_regular(path, flag, most if is_local(path) else None)
+    check_regular(path, flag, most)
     with translate_errors(named(path, flag), "read", CHECK), _file_system(path).open(path) as file:
         return b"".join(iter(lambda: file.read(_BYTES_AT_A_TIME), b""))
 

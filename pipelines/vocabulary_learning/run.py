@@ -61,7 +61,7 @@ def learn_vocabulary(job: VocabularyJob, options: "PipelineOptions | None" = Non
     job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     inputs = match_sources(job.sources) if job.source else match_inputs(job.input)
     beside = (*_beside(job.output, job.kind), rejects_file(job.output))
-    with file_held(job.output, "--output", beside):
+    with file_held(job.output, beside):
         _create(job, inputs, options)
 
 

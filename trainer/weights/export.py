@@ -226,7 +226,7 @@ def new_folder(output: str) -> Iterator[str]:
     output = output.rstrip("/")
     io.check_new(output)
     with (
-        file_held(output, "--output"),
+        file_held(output),
         io.temporary_path(output, f"--output={output}") as temporary,
     ):
         io.make_folder(temporary)

@@ -58,7 +58,7 @@ def test_the_second_is_told_who_is_at_work(tmp_path):
         assert lock.is_exclusive
 
 
-@pytest.mark.parametrize("call", ["folders_held([{!r}], '')", "file_held({!r}, '')"])
+@pytest.mark.parametrize("call", ["folders_held([{!r}], '')", "file_held({!r})"])
 def test_a_killed_holder_keeps_nobody_out(call, tmp_path):
     output = str(tmp_path / "output")
     with holder(call.format(output)) as process:
@@ -82,11 +82,11 @@ def test_folders_in_a_folder(tmp_path):
 
 
 def test_other_files_of_the_same_folder(tmp_path):
-    with file_held(str(tmp_path / "a.txt"), "--output"):
-        with file_held(str(tmp_path / "b.txt"), "--output"):
+    with file_held(str(tmp_path / "a.txt")):
+        with file_held(str(tmp_path / "b.txt")):
             pass
         busy = pytest.raises(BusyError, match="--output=.*a.txt: ")
-        with busy, file_held(str(tmp_path / "a.txt"), "--output"):
+        with busy, file_held(str(tmp_path / "a.txt")):
             pass
     assert os.listdir(tmp_path) == []
 
@@ -113,7 +113,7 @@ def test_what_was_left_beside_a_file_is_deleted(tmp_path):
     for name in (*(f"_tmp-{'0' * 32}-{name}" for name in names), "vocab.txt"):
         (tmp_path / name).write_text(name)
     path, kept = str(tmp_path / "vocab.txt"), [f"_tmp-{'0' * 32}-vocab.txt.j", "vocab.txt"]
-    with file_held(path, "--output", [f"{path}.json"]):
+    with file_held(path, [f"{path}.json"]):
         assert sorted({*os.listdir(tmp_path)} - {"_tmp-lock-vocab.txt"}) == kept
     assert sorted(os.listdir(tmp_path)) == kept
 

@@ -29,7 +29,7 @@ def test_a_file_is_written_in_the_place_of_an_older_one(root):
     assert io.read_bytes(path) == "zwölf".encode()
     assert io.read_text(path) == "zwölf"
     assert b"".join(io.read_chunks(path)) == "zwölf".encode()
-    assert io.size(path) == 6
+    assert io.info(path).bytes == 6
     assert io.list_folder(f"{root}/deep") == ["file"]
     assert io.list_folder(f"{root}/nowhere") == []
     io.write_bytes(f"{root}/empty", b"")
@@ -54,7 +54,6 @@ def test_what_is_there(root):
     ):
         assert io.is_folder(path) == is_folder
         assert io.exists(path) == exists
-    assert io.size(f"{root}/none") is None
     assert io.match_in(root, "*/f*") == [f"{root}/folder/file"]
 
 
@@ -112,11 +111,9 @@ def test_storage_that_does_not_answer_is_not_empty(gs):
     for look in (
         io.exists,
         io.is_folder,
-        io.size,
         io.list_folder,
         io.delete,
         weights_sha256,
-        io.list_folder,
     ):
         with pytest.raises(InputError, match="forbidden.*: cannot be .*403"):
             look(path)
