@@ -28,8 +28,6 @@ class Command:
       name: word after `beambert` on the command line.
       about: description for the list of commands.
       module: module that has `build_parser() -> FlagParser` and `main(argv) -> None`.
-      needs_beam: True if the command, or a step of it, runs a pipeline. The other commands also run
-        on machines without Apache Beam.
       resumes: True if the command, interrupted, continues what it has begun; the other commands
         begin anew.
     """
@@ -37,7 +35,6 @@ class Command:
     name: str
     about: str
     module: str
-    needs_beam: bool = False
     resumes: bool = False
 
     def build_parser(self) -> FlagParser:
@@ -57,49 +54,26 @@ _TABLE = (
         "train",
         "text -> encoder in a given time, by the commands below",
         "beambert.training",
-        needs_beam=True,
         resumes=True,
     ),
     Command(
-        "vocab",
-        "corpus -> vocabulary or tokenizer (Beam)",
-        "beambert.pipelines.create_vocabulary",
-        needs_beam=True,
+        "vocab", "corpus -> vocabulary or tokenizer (Beam)", "beambert.pipelines.create_vocabulary"
     ),
     Command(
         "data",
         "corpus -> pre-training records (Beam)",
         "beambert.pipelines.create_pretraining_data",
-        needs_beam=True,
     ),
     Command(
-        "verify",
-        "records -> statistics, faults and warnings (Beam)",
-        "beambert.pipelines.verify",
-        needs_beam=True,
+        "verify", "records -> statistics, faults and warnings (Beam)", "beambert.pipelines.verify"
     ),
     Command("pretrain", "records -> encoder", "beambert.trainer.commands.pretrain", resumes=True),
     Command(
         "finetune", "encoder + task -> model", "beambert.trainer.commands.finetune", resumes=True
     ),
-    Command(
-        "glue",
-        "encoder -> all of GLUE",
-        "beambert.trainer.commands.glue",
-        resumes=True,
-    ),
-    Command(
-        "evaluate",
-        "model + task -> metrics, blessing (Beam)",
-        "beambert.pipelines.evaluate",
-        needs_beam=True,
-    ),
-    Command(
-        "predict",
-        "model + texts -> answers (Beam)",
-        "beambert.pipelines.predict",
-        needs_beam=True,
-    ),
+    Command("glue", "encoder -> all of GLUE", "beambert.trainer.commands.glue", resumes=True),
+    Command("evaluate", "model + task -> metrics, blessing (Beam)", "beambert.pipelines.evaluate"),
+    Command("predict", "model + texts -> answers (Beam)", "beambert.pipelines.predict"),
     Command("fill", "encoder + texts -> what stands at [MASK]", "beambert.trainer.commands.fill"),
     Command("score", "encoder + texts -> how likely they are", "beambert.trainer.commands.score"),
     Command(
@@ -109,9 +83,7 @@ _TABLE = (
         resumes=True,
     ),
     Command(
-        "index",
-        "embeddings -> an index of them and of words",
-        "beambert.trainer.commands.index",
+        "index", "embeddings -> an index of them and of words", "beambert.trainer.commands.index"
     ),
     Command("search", "index + queries -> passages", "beambert.trainer.commands.search"),
     Command(
@@ -124,22 +96,16 @@ _TABLE = (
         "explore",
         "text, records, models -> a local page to look inside",
         "beambert.explore.command",
-        needs_beam=True,
     ),
     Command("export", "model -> SavedModel on raw text", "beambert.trainer.commands.export"),
     Command(
         "retrain",
         "new files -> a new served version, if it is better",
         "beambert.deploy.retraining.command",
-        needs_beam=True,
         resumes=True,
     ),
     Command(
-        "demo",
-        "all of the above on text that every machine has",
-        "beambert.demo.run",
-        needs_beam=True,
-        resumes=True,
+        "demo", "all of the above on text that every machine has", "beambert.demo.run", resumes=True
     ),
 )
 COMMANDS = {command.name: command for command in _TABLE}

@@ -173,11 +173,7 @@ def add_settings(
         default = defaults.get(field.name, field.default)
         arguments = _arguments(field, declared, default, default_texts.get(field.name))
         arguments["help"] = condition + arguments["help"]
-        group.add_argument(*_names(field, declared), **arguments)
-
-
-def _names(field: dataclasses.Field, declared: Setting) -> tuple[str, ...]:
-    return (field.name if declared.is_positional else f"--{field.name}",)
+        group.add_argument(field.name if declared.is_positional else f"--{field.name}", **arguments)
 
 
 def _arguments(

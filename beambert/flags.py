@@ -142,11 +142,9 @@ class FlagParser(argparse.ArgumentParser):
             known = self._option_string_actions
             unknown = [word for word in given if word.partition("=")[0] not in known]
             for word in unknown:
-                if _nearest(word, self.flags, SIMILAR):
+                if not self._takes_others or _nearest(word, self.flags, SIMILAR):
                     raise unknown_flag(word, self.flags)
             flag, problem = problem, "missing"
-            if unknown and not self._takes_others:
-                problem += f", and {unknown[0]} is no flag of this command"
         if found := re.fullmatch(r"invalid choice: '(.*)' \(choose from (.*)\)", problem):
             value, choices = found.groups()
             raise InputError(f"{flag}={value}: choose one of {choices.replace(chr(39), '')}")

@@ -59,8 +59,6 @@ BEAM_SECTIONS = ("data", "evaluate")
 FIRST, FURTHER = "first", "further"
 
 Flags = Mapping[str, Any]
-# The keys that are lists of globs.
-LISTS = ("input", "leave_out")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +116,7 @@ class Retraining:
                 _check_section(section, found[section])
             if VOCAB in found:
                 found["vocab_file"] = f"{found['workspace'].rstrip('/')}/vocab.txt"
-            lists = {name: tuple(found.get(name, ())) for name in LISTS}
+            lists = {name: tuple(found.get(name, ())) for name in ("input", "leave_out")}
             config = cls(**found | lists | {"workspace": found["workspace"].rstrip("/")})
             if not (config.input or config.sources):
                 raise InputError("neither input nor data.source names the text; give one of them")
