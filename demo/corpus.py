@@ -17,7 +17,6 @@ import json
 import multiprocessing
 import os
 import re
-import shutil
 import signal
 import sys
 import sysconfig
@@ -30,8 +29,8 @@ from beambert import cli
 from beambert.demo.prose import ModuleText, module_text, stable_hash
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.folders import folders_held
-from beambert.io import TEMPORARY_PREFIX, read_object
+from beambert.folders import claimed, refuse_others
+from beambert.io import write_bytes
 from beambert.pipelines.tasks.tagging import OUTSIDE
 
 HELD_OUT_ONE_IN = 10
@@ -43,6 +42,8 @@ WORDS_IN_EXAMPLE = 16
 EXAMPLES_A_DOCUMENT = 2
 # No two examples begin with the same words: generated documentation repeats its phrases.
 DIFFERENT_WORDS = 3
+# Greatest number of examples of each split, so few that pre-training makes a difference.
+EXAMPLES = {"dev": 600, "train": 2000}
 
 # Words and their tags.
 Example = Sequence[tuple[str, str]]
@@ -71,20 +72,17 @@ def examples_of(paragraphs: Iterable[str]) -> Iterator[Example]:
             yield words[end - WORDS_IN_EXAMPLE : end]
 
 
-def make_task(
-    documents: Mapping[str, Sequence[str]], limits: Mapping[str, int]
-) -> dict[str, list[Example]]:
+def make_task(documents: Mapping[str, Sequence[str]]) -> dict[str, list[Example]]:
     """Returns the examples of each split, shuffled.
 
     Args:
       documents: paragraphs of each module, without duplicates.
-      limits: greatest number of examples in the splits "dev" and "train".
 
     Raises:
       InputError: a split would have no example.
     """
     seen, splits = set(), {}
-    for split in ("dev", "train"):
+    for split, most in EXAMPLES.items():
         found = []
         for module, paragraphs in documents.items():
             if is_held_out(module) != (split == "dev"):
@@ -97,7 +95,7 @@ def make_task(
         if not found:
             raise InputError("--output: there are too few installed modules for the task")
         found.sort(key=lambda example: (stable_hash(str(example)), example))
-        splits[split] = found[: limits[split]]
+        splits[split] = found[:most]
     return splits
 
 
@@ -115,11 +113,9 @@ EXCLUDED_FILES = re.compile(
 )
 # This project's packages are left out.
 OWN_PACKAGES = frozenset({"pipelines", "model", "trainer", "deploy", "demo", "benchmarks"})
-FINISHED_FILE = "info.json"
+INFO_FILE = "info.json"
 MINIMUM_DOCUMENT_WORDS = 20
 CORPUS_FILES = 4
-# They are so few that pre-training makes a difference.
-TRAIN_EXAMPLES, DEV_EXAMPLES = 2000, 600
 
 
 def installed_roots() -> list[Path]:
@@ -190,31 +186,14 @@ def make_documents(
     return documents, dict(dropped)
 
 
-def write_corpus(folder: Path, documents: Mapping[str, Sequence[str]]) -> int:
-    """Writes documents as JSON Lines, spread over the files; returns the size of the texts."""
-    texts = {name: "\n".join(paragraphs) for name, paragraphs in documents.items()}
-    lines = [json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()]
-    for index in range(CORPUS_FILES):
-        path = folder / f"documents-{index:05d}-of-{CORPUS_FILES:05d}.jsonl"
-        path.write_text("".join(lines[index::CORPUS_FILES]), encoding="utf-8")
-    return sum(len(text.encode()) for text in texts.values())
-
-
 def make_corpus(
-    output_dir: Path,
-    *,
-    roots: Sequence[Path] | None = None,
-    train_examples: int = TRAIN_EXAMPLES,
-    dev_examples: int = DEV_EXAMPLES,
-    workers: int | None = None,
+    output_dir: Path, roots: Sequence[Path] | None = None, workers: int | None = None
 ) -> dict[str, Any]:
     """Makes `corpus/` and `task/` in the output folder, unless a finished run has made them.
 
     Args:
       output_dir: folder to write to; made if missing.
       roots: folders that hold packages (default: those of the running interpreter).
-      train_examples: greatest number of training examples.
-      dev_examples: greatest number of dev examples.
       workers: number of processes (default: the number of CPUs).
 
     Returns:
@@ -225,53 +204,37 @@ def make_corpus(
       InputError: a folder is in the way, another command makes it, or there is too little
         documentation.
     """
-    with folders_held([str(output_dir)], "--output"):
-        examples = {"train": train_examples, "dev": dev_examples}
-        return _make(
-            output_dir, roots or installed_roots(), examples, workers or os.cpu_count() or 1
-        )
-
-
-def _make(
-    output_dir: Path, roots: Sequence[Path], examples: Mapping[str, int], workers: int
-) -> dict[str, Any]:
-    corpus, task = output_dir / "corpus", output_dir / "task"
-    if (corpus / FINISHED_FILE).exists():
-        print(f"{corpus}: already finished, nothing to do", file=sys.stderr)
-        return read_object(str(corpus / FINISHED_FILE), flag="--output")
-    for folder in (corpus, task):
-        if folder.exists():
-            raise InputError(f"{folder}: exists without {corpus / FINISHED_FILE}; remove it")
-    start = time.monotonic()
-    texts = read_modules(find_modules(roots), workers)
-    documents, dropped = make_documents(texts)
-    kept = {name: paragraphs for name, paragraphs in documents.items() if not is_held_out(name)}
-    splits = make_task(documents, examples)
-
-    unfinished = output_dir / f"{TEMPORARY_PREFIX}corpus"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    for folder in (corpus, task):
-        (unfinished / folder.name).mkdir(parents=True)
-    for split, rows in splits.items():
-        lines = ("".join(f"{word}\t{tag}\n" for word, tag in example) for example in rows)
-        path = unfinished / task.name / f"{split}.conll"
-        path.write_text("\n".join(lines), encoding="utf-8")
-    info = {
-        "modules": len(texts),
-        "bytes_before": sum(text.docstring_bytes for text in texts),
-        "bytes_after": write_corpus(unfinished / corpus.name, kept),
-        "documents": len(kept),
-        "held_out_documents": len(documents) - len(kept),
-        "paragraphs": sum(map(len, kept.values())),
-        "paragraphs_dropped": dropped,
-        "examples": {split: len(rows) for split, rows in splits.items()},
-    }
-    text = json.dumps(info, indent=2) + "\n"
-    (unfinished / corpus.name / FINISHED_FILE).write_text(text, encoding="utf-8")
-    # The corpus is moved last, because its info.json says that both folders are complete.
-    (unfinished / task.name).rename(task)
-    (unfinished / corpus.name).rename(corpus)
-    unfinished.rmdir()
+    task = f"{output_dir}/task"
+    # The corpus is finished after both are there.
+    with claimed(f"{output_dir}/corpus", {"made_by": "beambert.demo.corpus"}) as corpus:
+        if corpus.is_finished:
+            print(f"{corpus.path}: already finished, nothing to do", file=sys.stderr)
+            return corpus.read_json(INFO_FILE)
+        refuse_others(task, [f"{split}.conll" for split in EXAMPLES])
+        start = time.monotonic()
+        modules = find_modules(roots or installed_roots())
+        texts = read_modules(modules, workers or os.cpu_count() or 1)
+        documents, dropped = make_documents(texts)
+        splits = make_task(documents)
+        for split, rows in splits.items():
+            examples = ("".join(f"{word}\t{tag}\n" for word, tag in example) for example in rows)
+            write_bytes(f"{task}/{split}.conll", "\n".join(examples).encode())
+        kept = {name: "\n".join(each) for name, each in documents.items() if not is_held_out(name)}
+        lines = [json.dumps({"id": name, "text": text}) + "\n" for name, text in kept.items()]
+        for index in range(CORPUS_FILES):
+            name = f"documents-{index:05d}-of-{CORPUS_FILES:05d}.jsonl"
+            corpus.write(name, "".join(lines[index::CORPUS_FILES]).encode())
+        info = {
+            "modules": len(texts),
+            "bytes_before": sum(text.docstring_bytes for text in texts),
+            "bytes_after": sum(len(text.encode()) for text in kept.values()),
+            "documents": len(kept),
+            "held_out_documents": len(documents) - len(kept),
+            "paragraphs": sum(len(documents[name]) for name in kept),
+            "paragraphs_dropped": dropped,
+            "examples": {split: len(rows) for split, rows in splits.items()},
+        }
+        corpus.write_json(INFO_FILE, info)
     print(
         f"{len(kept):,} documents, {info['bytes_after'] / 1e6:.1f} MB; a task with "
         f"{len(splits['train']):,} examples, in {time.monotonic() - start:.0f} s",

@@ -216,8 +216,7 @@ def _copy_task(task: str, config_file: str) -> None:
             f"--config={config_file}: finetune.data_dir: {there} is empty; copy the task's files: "
             f"gcloud storage cp -r FOLDER/* {there}/"
         )
-    if not (ROOT / OUTPUT / "task").is_dir():
-        call(sys.executable, "-m", "beambert.demo.corpus", f"--output={OUTPUT}")
+    call(sys.executable, "-m", "beambert.demo.corpus", f"--output={OUTPUT}")
     io.copy(str(ROOT / OUTPUT / "task"), there)
 
 

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def made(root, tmp_path_factory) -> tuple[Path, dict]:
 
 
 def make(root: Path, output: Path) -> dict:
-    return corpus.make_corpus(output, roots=[root], train_examples=40, dev_examples=10, workers=1)
+    return corpus.make_corpus(output, roots=[root], workers=1)
 
 
 def read_documents(output: Path) -> dict[str, str]:
@@ -162,7 +163,7 @@ def test_marks_become_tags():
 
 
 def test_same_bytes_whatever_the_workers(root, made, tmp_path):
-    corpus.make_corpus(tmp_path, roots=[root], train_examples=40, dev_examples=10, workers=2)
+    corpus.make_corpus(tmp_path, roots=[root], workers=2)
     files = sorted(file.relative_to(made[0]) for file in made[0].rglob("*.*"))
     assert len(files) == 7
     for file in files:
@@ -170,9 +171,10 @@ def test_same_bytes_whatever_the_workers(root, made, tmp_path):
 
 
 def test_another_is_at_work_or_has_left_a_damaged_file(made, tmp_path):
-    with folders_held([str(tmp_path)], "--output"), pytest.raises(InputError, match="is at work"):
+    held = folders_held([str(tmp_path / "corpus")], "--output")
+    with held, pytest.raises(InputError, match="is at work"):
         make(Path("/nowhere"), tmp_path)
-    (tmp_path / "corpus").mkdir()
+    shutil.copytree(made[0] / "corpus", tmp_path / "corpus")
     (tmp_path / "corpus/info.json").write_text("{")
     with pytest.raises(InputError, match="is damaged"):
         make(Path("/nowhere"), tmp_path)
@@ -181,7 +183,7 @@ def test_another_is_at_work_or_has_left_a_damaged_file(made, tmp_path):
 def test_output_in_the_way_is_not_destroyed(root, tmp_path):
     (tmp_path / "task").mkdir()
     (tmp_path / "task" / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match="task: exists without"):
+    with pytest.raises(InputError, match="task: already holds something else"):
         make(root, tmp_path)
     assert (tmp_path / "task" / "mine.txt").read_text() == "mine"
 
