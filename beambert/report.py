@@ -11,21 +11,20 @@ from typing import NamedTuple
 # Colours of plots, legible on a light and on a dark page, and the size of a plot in pixels.
 COLOURS, PLOT_SIZE = ("#4c8bd6", "#d9822b"), (480, 280)
 # States of a result, each with a colour.
-GOOD, WARNING, BAD = "good", "warning", "bad"
+GOOD, BAD = "good", "bad"
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #667085; --paper: #ffffff;
-  --card: #f5f7fa; --line: #dde2ea; --bar: #4c8bd6; --good: #1a7f45; --warning: #b35900;
-  --bad: #b3261e; }
+  --card: #f5f7fa; --line: #dde2ea; --bar: #4c8bd6; --good: #1a7f45; --bad: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #98a2b3; --paper: #14171c;
-  --card: #1d2128; --line: #333a45; --good: #58c98a; --warning: #e8a35c; --bad: #f08a83; } }
+  --card: #1d2128; --line: #333a45; --good: #58c98a; --bad: #f08a83; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 64rem; color: var(--ink);
   background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
 h1, h2, p, li, code { overflow-wrap: anywhere; } p { margin: .4rem 0; }
 .soft { color: var(--soft); } code { font-size: .85em; }
-.good { --state: var(--good); } .warning { --state: var(--warning); } .bad { --state: var(--bad); }
+.good { --state: var(--good); } .bad { --state: var(--bad); }
 .verdict { margin: 1rem 0; padding: .8rem 1rem; border-left: .4rem solid var(--state);
   background: var(--card); border-radius: .3rem; }
 .verdict strong { color: var(--state); }
@@ -66,7 +65,7 @@ class Card(NamedTuple):
       value: the number as text.
       name: name of the number.
       beside: text to compare the number with.
-      state: GOOD, WARNING or BAD; "" gives it no colour.
+      state: GOOD or BAD; "" gives it no colour.
     """
 
     value: str

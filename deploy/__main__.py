@@ -78,11 +78,6 @@ class RetrainSettings:
     deployment: str = setting(metavar="FILE", help="deployment.json of a release")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NoSettings:
-    """The other commands have no settings."""
-
-
 def _retrain(given: RetrainSettings) -> None:
     """Does a run of the retraining; none if another one is at work."""
     from beambert.deploy.retraining import command
@@ -106,10 +101,6 @@ def _job(given: JobSettings) -> None:
     jobs.run_to_end(deployment.settings, request)
 
 
-def _simple(act: Callable[[Settings], None]) -> Callable[[NoSettings], None]:
-    return lambda _: act(Settings.read())
-
-
 def _up(given: UpSettings) -> None:
     cloud.up(given.read(), given.config, given.release, given.yes)
 
@@ -118,13 +109,14 @@ def _down(given: ProjectSettings) -> None:
     cloud.down(given.read(), given.yes)
 
 
-# Name of a command -> its settings, what does it, and its help.
-_COMMANDS: dict[str, tuple[type, Callable[[Any], None], str]] = {
+# Name of a command -> its settings, or None, what does it with these or with those of the project,
+# and its help.
+_COMMANDS: dict[str, tuple[type | None, Callable[[Any], None], str]] = {
     "up": (UpSettings, _up, "set up the project, and put a release to use"),
     "down": (ProjectSettings, _down, "stop and delete everything"),
-    "status": (NoSettings, _simple(releases.print_status), "print runs and the served version"),
-    "start": (NoSettings, _simple(releases.start), "start the pipeline now"),
-    "stop": (NoSettings, _simple(releases.stop), "end schedule, pipelines and jobs"),
+    "status": (None, releases.print_status, "print runs and the served version"),
+    "start": (None, releases.start, "start the pipeline now"),
+    "stop": (None, releases.stop, "end schedule, pipelines and jobs"),
     "job": (JobSettings, _job, "run pretrain or finetune on the trainer"),
     "retrain": (RetrainSettings, _retrain, "do a run, as the pipeline does"),
 }
@@ -135,7 +127,9 @@ def build_parser() -> FlagParser:
     parser = FlagParser(prog="python -m beambert.deploy", description=__doc__)
     kinds = parser.add_subparsers(dest="kind", metavar="COMMAND", required=True)
     for name, (settings, _, text) in _COMMANDS.items():
-        add_settings(kinds.add_parser(name, help=text), settings)
+        parser_of_kind = kinds.add_parser(name, help=text)
+        if settings:
+            add_settings(parser_of_kind, settings)
     return parser
 
 
@@ -147,7 +141,7 @@ def main(argv: Sequence[str]) -> None:
     """
     flags = build_parser().parse_args(list(argv))
     settings, act, _ = _COMMANDS[flags.kind]
-    act(read_settings(settings, flags))
+    act(read_settings(settings, flags) if settings else Settings.read())
 
 
 if __name__ == "__main__":

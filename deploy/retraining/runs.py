@@ -149,9 +149,7 @@ def _check_section(section: str, flags: Flags) -> None:
     for name, value in given:
         if name in (VOCAB_FLAGS if section == VOCAB else SECTIONS[section]):
             raise InputError(f"{section}.{name}: a run has its own; leave it out")
-        flag = known.get(name)
-        if flag is None and section not in BEAM_SECTIONS:
-            raise InputError(f"{section}.{name}: is no flag of beambert {section}; leave it out")
+        flag = known.get(name)  # of the others, the step's parser refuses what Beam lacks, too
         if isinstance(value, dict):
             raise InputError(f"{section}.{name}: must not be a table; give one value")
         takes_list = flag is None or flag.takes_several or flag.is_repeatable

@@ -15,7 +15,6 @@ from beambert.cli import COMMANDS
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import planning, workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, command, is_needed, next_run
-from beambert.deploy.settings import Deployment
 from beambert.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -267,12 +266,6 @@ def test_bad_configuration(tmp_path, old, new):
     assert "my.toml" in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"settings": {}}', '{"settings": 3}'])
-def test_a_damaged_deployment_is_named(text):
-    with pytest.raises(InputError, match="deployment.json: is damaged"):
-        Deployment.from_json(text)
-
-
 def test_a_tokenizer_in_the_place_of_a_vocabulary(tmp_path):
     path = corpus.write_config(tmp_path)
     path.write_text(re.sub("vocab_file = .*", 'tokenizer = "t/tokenizer.json"', path.read_text()))
@@ -309,6 +302,7 @@ REFUSED = {
     ("[pretrain]\n", "[pretrain]\ninit = 'e'\n"): "pretrain.init: ",
     ("[pretrain]\n", "[pretrain]\nrecipe = 'tiny'\n"): "pretrain.recipe: further runs would",
     ("[pretrain.further]", "[pretrain.further]\ninit = 'e'"): "pretrain.init: further runs contin",
+    ("[pretrain.further]", "[pretrain.further]\nx = 1"): "pretrain: --x=1: no such flag",
     ("vocab_file =", "least = 7\nvocab_file ="): "evaluate: --threshold=7",
     ("[data]\n", "[data]\nsource = ['a=x']\n"): "data: --input=.*: cannot be given with --source",
     ("[data]\n", "[data]\nmax_num_worker = 5\n"): "data: --max_num_worker=5: no such flag",
