@@ -11,7 +11,7 @@ import pathlib
 import re
 import tomllib
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from beambert.errors import InputError
@@ -52,8 +52,6 @@ _FORMS = {
     "schedule": (r"\S+( \S+){4}", "five fields, as cron has them"),
     **dict.fromkeys(("deliverers", "operators", "approvers"), _PERSON),
 }
-# Number of settings that the file must have.
-_NEEDED = 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +62,9 @@ class Settings:
     region: str
     alert_email: str
     trainer: str
-    deliverers: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
-    approvers: tuple[str, ...] = ()
+    deliverers: tuple[str, ...]
+    operators: tuple[str, ...]
+    approvers: tuple[str, ...]
     # The following have the defaults of variables.tf.
     engine: str = "tensorflow"
     schedule: str = "0 * * * *"
@@ -86,9 +84,8 @@ class Settings:
                 f"{path}: cannot be read ({error}); correct the line, or take the file from the "
                 "repository again"
             ) from error
-        needed = [each.name for each in dataclasses.fields(cls)][:_NEEDED]
         try:
-            check_keys(cls, found, needed)
+            check_keys(cls, found)
             for name, value in found.items():
                 if value == _UNTOUCHED.get(name):
                     raise InputError(f'{name} = "{value}": is an example; edit the file')
@@ -145,20 +142,20 @@ _OF_TOML: dict[Any, tuple[Any, str]] = {
 }
 
 
-def check_keys(kind: type, found: Mapping[str, Any], needed: Collection[str]) -> None:
+def check_keys(kind: type, found: Mapping[str, Any]) -> None:
     """Raises an error unless a table has the keys of a dataclass, with values of their types.
 
     Of a string instead of a list, each letter would be a value.
 
     Args:
-      kind: the dataclass.
+      kind: the dataclass; a table may lack its fields with a default.
       found: the table.
-      needed: keys that must be there.
 
     Raises:
       InputError: a key is unknown or missing, or a value has another type.
     """
     fields = {field.name: field for field in dataclasses.fields(kind)}
+    needed = (name for name, field in fields.items() if field.default is dataclasses.MISSING)
     for name in [*found, *needed]:
         if name not in fields:
             raise InputError(f"no such key: {name}; leave it out")

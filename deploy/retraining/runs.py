@@ -109,7 +109,7 @@ class Retraining:
         except (ValueError, RecursionError) as error:  # a number may have too many digits
             raise InputError(f"--config={path}: is not TOML ({error}); correct it") from error
         try:
-            check_keys(cls, found, ("workspace", *SECTIONS))
+            check_keys(cls, found)
             if len({"vocab_file", "tokenizer", VOCAB} & found.keys()) != 1:
                 raise InputError("needs vocab_file, tokenizer or [vocab]; give one of them")
             for section in (*SECTIONS, *{VOCAB} & found.keys()):

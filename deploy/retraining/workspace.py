@@ -17,7 +17,6 @@ from beambert.deploy.retraining.runs import (
 from beambert.deploy.settings import check_keys
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, UNFINISHED_FILE
-from beambert.io import exists, read_text
 from beambert.model_files import GRAPH_FILE
 
 RUN_FILE = "run.json"
@@ -53,7 +52,7 @@ def read_config(path: str) -> Retraining:
     Raises:
       InputError: the file cannot be read or is no valid configuration.
     """
-    return Retraining.from_toml(read_text(path, "--config"), path)
+    return Retraining.from_toml(io.read_text(path, "--config"), path)
 
 
 def read_history(workspace: str) -> History:
@@ -73,7 +72,7 @@ def read_history(workspace: str) -> History:
     for number in numbers:
         path = f"{runs}/{number:06d}"
         result, run = f"{path}/{RESULT_FILE}", f"{path}/{RUN_FILE}"
-        if exists(result):
+        if io.exists(result):
             found = read_as(RunResult, result)
             is_published, version = found.outcome == PUBLISHED, found.version or 0
             greatest = max(greatest, version)
@@ -81,7 +80,7 @@ def read_history(workspace: str) -> History:
             is_gone |= is_published
             newest = max(newest, version) if is_served else newest
             (published if is_served else refused).append(path)
-        elif exists(run):
+        elif io.exists(run):
             unfinished = read_as(RetrainingRun, run)
             # Of a copy of a workspace, what it names would be that of the other.
             if io.absolute(unfinished.path) != io.absolute(path):
@@ -103,7 +102,7 @@ def _newest(serving: str) -> int:
     A folder without a graph is half a version, or was emptied by hand.
     """
     versions = reversed(_numbers_in(serving))
-    return next((n for n in versions if exists(f"{serving}/{n}/{GRAPH_FILE}")), 0)
+    return next((n for n in versions if io.exists(f"{serving}/{n}/{GRAPH_FILE}")), 0)
 
 
 def _numbers_in(folder: str) -> list[int]:
@@ -114,7 +113,7 @@ def _numbers_in(folder: str) -> list[int]:
 def is_done(step: str, run: RetrainingRun) -> bool:
     """Whether a step of a run is finished."""
     if step == SERVING:
-        return exists(f"{run.path}/{RESULT_FILE}")
+        return io.exists(f"{run.path}/{RESULT_FILE}")
     folders = run.records if step == RECORDS else (run.folder(step),)
     # One that was killed at its very end is run again, which tidies up.
     return all(
@@ -149,14 +148,14 @@ def choose_version(serving: str, run: RetrainingRun, greatest: int = 0) -> int:
         it was deleted: whoever has loaded it must not take another model for it.
     """
     file = f"{run.path}/{VERSION_FILE}"
-    if not exists(file):
+    if not io.exists(file):
         write_json(file, max([greatest, *_numbers_in(serving)]) + 1)
-    version = read_text(file).strip()
+    version = io.read_text(file).strip()
     if not re.fullmatch("[1-9][0-9]{0,17}", version):
         raise InputError(f"{file}: is damaged (it has no number); delete it")
     # On gs:// a version appears file by file. One that was interrupted in that is made again.
     made = f"{serving}/{version}"
-    if exists(made) and not exists(f"{made}/{GRAPH_FILE}"):
+    if io.exists(made) and not io.exists(f"{made}/{GRAPH_FILE}"):
         io.delete(made)
     return int(version)
 
@@ -169,9 +168,8 @@ def read_as(kind: type[Content], path: str) -> Content:
     """
     remedy = "correct it, or delete the run's folder"
     found = io.read_object(path, remedy=remedy)
-    fields = dataclasses.fields(kind)
     try:
-        check_keys(kind, found, [f.name for f in fields if f.default is dataclasses.MISSING])
+        check_keys(kind, found)
     except InputError as error:
         raise InputError(f"{path}: is damaged ({error}); {remedy}") from error
     return kind(**{n: tuple(v) if isinstance(v, list) else v for n, v in found.items()})

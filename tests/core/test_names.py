@@ -5,12 +5,9 @@ import random
 
 import pytest
 
-from beambert import io
 from beambert.cli import COMMANDS, run
 from beambert.errors import InputError
 
-# Each is the name of an output, and a pattern that matches the names of others in the folder.
-NAMES = ["o*", "[ot]*", "?th*r", "o [v2]"]
 OTHERS = ("other", "o v", "othxr")
 
 
@@ -49,19 +46,6 @@ def test_a_vocabulary_records_and_their_verification(project, capsys):
     assert run([*data, f"--since={name}", f"--output={name}-new"]) == 0
     assert "nothing new" in capsys.readouterr().out
     assert not [path for path in project.rglob("_*") if path.name != "_SUCCESS"]
-    check_others(project)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_deleting_and_moving(project, name):
-    io.write_bytes(f"{name}/inner/part", b"1")
-    io.copy(name, f"{name}2")
-    assert io.match_in(name, "*/part") == [f"{name}/inner/part"]
-    assert [file.path for file in io.match_inputs([f"{name}/inner/part"])]
-    io.move(f"{name}2", f"{name}3")
-    for path in (name, f"{name}3"):
-        io.delete(path)
-        assert not io.exists(path)
     check_others(project)
 
 

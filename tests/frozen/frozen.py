@@ -13,7 +13,6 @@ import contextlib
 import functools
 import gzip
 import hashlib
-import importlib
 import io
 import json
 import math
@@ -51,11 +50,8 @@ class Skipped(Exception):
 
 def beambert(*arguments: object) -> str:
     """Runs a command in this process and returns what it printed; the only entry point."""
-    import beambert as package
+    from beambert.cli import run
 
-    # Not by trying to import: an installed beambert would be found where this one has no module.
-    is_new = pathlib.Path(package.__file__).with_name("cli.py").exists()
-    run = importlib.import_module("beambert.cli" if is_new else "beambert.commands").run
     printed, status = io.StringIO(), 0
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:

@@ -153,7 +153,12 @@ def test_a_folder_whose_name_looks_like_a_pattern(root):
     for folder in ("project [v2]", "p*"):
         expected = hashlib.sha256(folder.encode()).hexdigest()
         assert weights_sha256(f"{root}/{folder}") == expected
-    io.delete(f"{root}/p*")
+    io.copy(f"{root}/p*", f"{root}/[p]*")
+    io.move(f"{root}/[p]*", f"{root}/?*")
+    for folder in ("p*", "?*"):
+        path = f"{root}/{folder}/model.safetensors"
+        assert [file.path for file in io.match_inputs([path])] == [path]
+        io.delete(f"{root}/{folder}")
     assert io.list_folder(root) == ["project [v2]", "project v"]
 
 
