@@ -257,10 +257,8 @@ def _run_once(client: Any, settings: Settings, job: Mapping[str, Any]) -> Any:
     """Starts a job unless one of its name is at work, and returns it at its end.
 
     Raises:
-      InputError: it has waited for its machine for `QUEUE_LIMIT`, or somebody has deleted it.
+      InputError: it has waited for its machine for `QUEUE_LIMIT`.
     """
-    from google.api_core.exceptions import NotFound
-
     found = next(iter(at_work(client, settings, _named(job["display_name"]))), None)
     print(f"{job['display_name']}: {'waiting for' if found else 'starting'} the job", flush=True)
     found = found or google_cloud.patiently(
@@ -268,12 +266,7 @@ def _run_once(client: Any, settings: Settings, job: Mapping[str, Any]) -> Any:
     )
     while not _is_over(found):
         time.sleep(SECONDS_BETWEEN_LOOKS)
-        try:
-            found = client.get_custom_job(name=found.name)
-        except NotFound as error:
-            raise InputError(
-                f"{found.name}: was deleted while it was awaited; start again, which continues"
-            ) from error
+        found = client.get_custom_job(name=found.name)
         is_queued = found.state.name in ("JOB_STATE_QUEUED", "JOB_STATE_PENDING")
         now = datetime.datetime.now(datetime.UTC)
         if is_queued and now - found.create_time > QUEUE_LIMIT:

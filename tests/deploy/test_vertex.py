@@ -8,7 +8,7 @@ import pathlib
 import signal
 
 import pytest
-from google.api_core.exceptions import NotFound, PermissionDenied
+from google.api_core.exceptions import PermissionDenied
 from google.cloud import aiplatform_v1 as aiplatform
 from support import growing_corpus as corpus
 from support.cloud_samples import DEPLOYMENT, RELEASE, SETTINGS
@@ -138,12 +138,6 @@ def test_a_job_that_fails_is_not_repeated(vertex, code, message):
     with pytest.raises(InputError, match=message):
         jobs.run_to_end(SETTINGS, JOB)
     assert len(vertex.sent("create_custom_job")) == 1
-
-
-def test_a_job_that_is_deleted_by_hand_is_over(vertex):
-    vertex.answers["get_custom_job"] = NotFound("no")
-    with pytest.raises(InputError, match="was deleted while it was awaited; start again"):
-        jobs.run_to_end(SETTINGS, JOB)
 
 
 def test_spot_first_then_on_demand(vertex):
