@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beambert.errors import InputError
+from beambert.io import parse_object
 
 FILE = pathlib.Path(__file__).resolve().parent / "terraform" / "terraform.tfvars"
 # Flags of Dataflow, which take the place of the line `# DATAFLOW` in a configuration. Workers have
@@ -249,6 +250,13 @@ class Deployment:
 
     @classmethod
     def from_json(cls, text: str) -> "Deployment":
-        """Returns the deployment in a file that `to_json` made."""
-        found = json.loads(text)
-        return cls(Settings(**found["settings"]), Release(**found["release"]))
+        """Returns the deployment in a file that `to_json` made.
+
+        Raises:
+          InputError: the file is damaged.
+        """
+        try:
+            found = parse_object(text)
+            return cls(Settings(**found["settings"]), Release(**found["release"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"deployment.json: is damaged ({error}); deploy again") from error

@@ -15,6 +15,7 @@ from beambert.cli import COMMANDS
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import planning, workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, command, is_needed, next_run
+from beambert.deploy.settings import Deployment
 from beambert.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -251,6 +252,12 @@ def test_bad_configuration(tmp_path, old, new):
     with pytest.raises(InputError, match=BAD[old, new]) as caught:
         Retraining.from_toml(text.replace(old, new), "my.toml")
     assert "my.toml" in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"settings": {}}', '{"settings": 3}'])
+def test_a_damaged_deployment_is_named(text):
+    with pytest.raises(InputError, match="deployment.json: is damaged"):
+        Deployment.from_json(text)
 
 
 def test_a_tokenizer_in_the_place_of_a_vocabulary(tmp_path):
