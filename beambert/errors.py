@@ -52,16 +52,9 @@ class InputError(Exception):
         return f"{message[:_BEGINNING]} … {message[-_END:]}"
 
 
-class LostClaimError(InputError):
-    """A folder isn't the job's any more, since its command has ended: nobody waits for the job."""
-
-
 def input_error_in(error: BaseException) -> InputError | None:
     """Returns the `InputError` in a runner's exception, which holds it only as text, or None."""
     text = f"InputError: {error}" if isinstance(error, InputError) else str(error)
-    pattern = (
-        r"^(?:beambert\.errors\.)?(?:InputError|LostClaimError): "
-        r"(.+?)(?: \[while running .*)?$"
-    )
+    pattern = r"^(?:beambert\.errors\.)?InputError: (.+?)(?: \[while running .*)?$"
     found = re.findall(pattern, text, re.MULTILINE)
     return InputError(found[-1]) if found else None

@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beambert import io
-from beambert.errors import InputError, LostClaimError
+from beambert.errors import InputError
 from beambert.process import set_message, undone_at_end
 
 # Marks a complete folder, by the convention of Hadoop and Spark.
@@ -417,13 +417,13 @@ def check_claimed(folder: str, job: Mapping[str, Any]) -> None:
     A cluster may go on with a job whose command has failed and has given the folder back.
 
     Raises:
-      LostClaimError: the folder is gone, or another job's.
+      InputError: the folder is gone, or another job's.
     """
     for name in (UNFINISHED_FILE, MARKER_FILE):
         with contextlib.suppress(InputError):
             if io.read_bytes(f"{folder}/{name}") == serialize_job(job):
                 return
-    raise LostClaimError(f"--output={folder}: isn't this job's any more; its command has ended")
+    raise InputError(f"--output={folder}: isn't this job's any more; its command has ended")
 
 
 def reopen_output(folder: str, job: Mapping[str, Any]) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 from beambert import process
 from beambert.errors import InputError
+from beambert.io import match_inputs
 from benchmarks import measuring
 
 RUN_ORIGINAL = """
@@ -198,11 +199,11 @@ def main(argv: Sequence[str]) -> None:
     add("--original", metavar="FILE", help="the original release's create_pretraining_data.py")
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
-    paths = measuring.files_of("--input", [flags.input])
-    [vocab_file] = measuring.files_of("--vocab_file", [flags.vocab_file])
+    paths = [file.path for file in match_inputs([flags.input])]
+    match_inputs([flags.vocab_file], "--vocab_file")
     # TensorFlow is not loaded yet. It will start as many threads as the process has cores.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    result = measure(paths, vocab_file, flags.dupe_factor, flags.original)
+    result = measure(paths, flags.vocab_file, flags.dupe_factor, flags.original)
     print(measuring.write_results(flags.results, parser, argv, result))
 
 

@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 
 from beambert.errors import InputError
+from beambert.io import match_inputs
 from benchmarks import measuring
 
 FILE_BYTES = 32 << 20
@@ -132,7 +133,7 @@ def main(argv: Sequence[str]) -> None:
     add("--dupe_factor", type=int, default=5, help="passes over it (default: %(default)s)")
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
-    paths = measuring.files_of("--input", [flags.input])
+    paths = [file.path for file in match_inputs([flags.input])]
     runs = []
     for megabytes in flags.megabytes:
         with tempfile.TemporaryDirectory() as temporary:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
+from beambert.io import match_inputs
 from benchmarks import measuring
 
 # Number of sentences in a paragraph where a treebank has none.
@@ -228,11 +229,11 @@ def main(argv: Sequence[str]) -> None:
     measuring.add_results_flag(parser)
     flags = parser.parse_args(argv)
     if flags.original:
-        measuring.files_of("--original", [flags.original])
+        match_inputs([flags.original], "--original")
     result: dict[str, Any] = {}
     for given in flags.trees:
         language, _, path = given.partition("=")
-        (path,) = measuring.files_of("--trees", [path])
+        match_inputs([path], "--trees")
         sentences = list(read_trees(path))
         paragraphs = paragraphs_of(sentences)
         found = measure_sentences(language, paragraphs)

@@ -1,6 +1,5 @@
 """Shared code of the benchmarks: flags, timing in turns, running commands, writing results."""
 
-import glob
 import json
 import os
 import pathlib
@@ -48,18 +47,6 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         main(sys.argv[1:])
     except InputError as error:
         sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {error}")
-
-
-def files_of(flag: str, patterns: Sequence[str]) -> list[str]:
-    """Returns the paths that match patterns of a flag, sorted.
-
-    Raises:
-      InputError: no file matches.
-    """
-    paths = {path for pattern in patterns for path in glob.glob(pattern) if os.path.isfile(path)}
-    if not paths:
-        raise InputError(f"{flag}={' '.join(patterns)}: no file matches; check the path")
-    return sorted(paths)
 
 
 def median_seconds(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:

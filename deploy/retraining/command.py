@@ -7,12 +7,13 @@ the last step, and only if the new model is better on the same examples.
 
 import dataclasses
 import datetime
+import functools
 import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from beambert.config import Settings, add_settings, read_settings, setting
+from beambert.config import Settings, read_settings, setting, settings_parser
 from beambert.console import counted, duration
 from beambert.deploy.retraining.planning import plan
 from beambert.deploy.retraining.runs import (
@@ -33,7 +34,6 @@ from beambert.deploy.retraining.runs import (
     vocabulary_command,
 )
 from beambert.errors import InputError
-from beambert.flags import FlagParser
 from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE, BusyError, lock_held
 from beambert.model_files import CHECKPOINTS_FOLDER
 from beambert.process import run_apart
@@ -62,15 +62,13 @@ class RetrainSettings(Settings):
     dry_run: bool = setting(False, help="print the steps without doing them")
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the command's flags."""
-    parser = FlagParser(
-        prog="beambert retrain",
-        description="Trains a model on the new files of a corpus and serves it if it is better.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, RetrainSettings)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    RetrainSettings,
+    "retrain",
+    "Trains a model on the new files of a corpus and serves it if it is better.",
+    EXAMPLES,
+)
 
 
 def _run_step(step: str, config: Retraining, run: RetrainingRun) -> None:
