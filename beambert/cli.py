@@ -113,19 +113,13 @@ COMMANDS = {command.name: command for command in _TABLE}
 
 def usage() -> str:
     """Returns the help text, a list of the commands."""
-    lines = [f"  {name:<10}{command.about}" for name, command in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: beambert COMMAND …",
-            "",
-            "From your own text to a BERT that is pre-trained, fine-tuned, evaluated and exported.",
-            "",
-            "commands:",
-            *lines,
-            "",
-            "`beambert COMMAND --help` lists a command's flags, with examples.",
-            "`beambert --version` prints the version.",
-        ]
+    lines = "".join(f"  {name:<10}{command.about}\n" for name, command in COMMANDS.items())
+    return (
+        "usage: beambert COMMAND …\n\n"
+        "From your own text to a BERT that is pre-trained, fine-tuned, evaluated and exported.\n\n"
+        f"commands:\n{lines}\n"
+        "`beambert COMMAND --help` lists a command's flags, with examples.\n"
+        "`beambert --version` prints the version."
     )
 
 

@@ -154,35 +154,6 @@ def undone_at_end(undo: Callable[[], object]) -> Iterator[None]:
         _Ending.undoing.remove(undo)
 
 
-@contextlib.contextmanager
-def passed_on(terminate: Callable[[], object]) -> Iterator[None]:
-    """Passes the signals on to child processes, and ends only after them.
-
-    Args:
-      terminate: function that sends SIGTERM to the children. A terminal's Ctrl-C reaches them, too,
-        but a second Ctrl-C would end a training without saving.
-
-    Raises:
-      KeyboardInterrupt, Terminated: the process has received SIGINT or another signal, and the body
-        has ended.
-    """
-    received: list[int] = []
-
-    def pass_on(number: int, _: object) -> None:
-        received.append(number)
-        terminate()
-
-    previous = {number: signal.signal(number, pass_on) for number in _not_ignored()}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-        if received:
-            interrupt = KeyboardInterrupt()
-            raise interrupt if received[0] == signal.SIGINT else Terminated(128 + received[0])
-
-
 def leave_terminal() -> None:
     """Drops what is printed to a terminal from now on, which fails once that is gone."""
     for output in (1, 2):
@@ -424,12 +395,28 @@ def run_apart(arguments: Sequence[str]) -> int:
       arguments: name of the command, and its arguments.
 
     Raises:
-      KeyboardInterrupt, Terminated: see `passed_on`.
+      KeyboardInterrupt, Terminated: this process has received SIGINT or another signal, and the
+        command has ended.
     """
+    received: list[int] = []
+
+    def pass_on(number: int, _: object) -> None:
+        # A terminal's Ctrl-C reaches the child, too, but a second one would end a training without
+        # saving.
+        received.append(number)
+        child.terminate()
+
     with chips_for_children():
         child = subprocess.Popen([sys.executable, "-P", "-m", "beambert", *arguments])
-    with child, passed_on(child.terminate):
-        return child.wait()
+    previous = {number: signal.signal(number, pass_on) for number in _not_ignored()}
+    try:
+        status = child.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    if received:
+        raise KeyboardInterrupt if received[0] == signal.SIGINT else Terminated(128 + received[0])
+    return status
 
 
 @contextlib.contextmanager

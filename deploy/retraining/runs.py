@@ -244,16 +244,13 @@ def next_run(
       left_out: paths of files of the corpus that the run doesn't take.
     """
     path = f"{config.workspace}/runs/{number:06d}"
-    records = record_folders(config, path)
-    if not published:
-        return RetrainingRun(path, new_files, records, left_out=tuple(left_out))
     return RetrainingRun(
         path,
         new_files,
-        records,
+        records=record_folders(config, path),
         since=tuple(f"{run}/{RECORDS}" for run in published),
-        encoder=f"{published[-1]}/{ENCODER}",
-        served=f"{published[-1]}/{CLASSIFIER}",
+        encoder=f"{published[-1]}/{ENCODER}" if published else None,
+        served=f"{published[-1]}/{CLASSIFIER}" if published else None,
         left_out=tuple(left_out),
     )
 
