@@ -27,14 +27,12 @@ class Flag:
     """A flag of a command.
 
     Attributes:
-      name: name of the flag without dashes, or of a positional argument.
       is_positional: True if only its value stands on the command line.
       takes_value: False for a flag without a value, such as `--dry_run`.
       takes_several: True if several values may follow the name.
       is_repeatable: True if the flag may be given several times, each time with a value.
     """
 
-    name: str
     is_positional: bool
     takes_value: bool
     takes_several: bool
@@ -72,10 +70,9 @@ class FlagParser(argparse.ArgumentParser):
 
     @property
     def flags(self) -> dict[str, Flag]:
-        """The flags by name, without `--help`, in the order in which it shows them."""
+        """The flags by name (no dashes), without `--help`, in the order in which it shows them."""
         return {
             each.dest: Flag(
-                name=each.dest,
                 is_positional=not each.option_strings,
                 takes_value=each.nargs != 0,
                 takes_several=each.nargs == "+",

@@ -69,8 +69,8 @@ def test_version():
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_a_list_may_be_given_in_several_flags(command):
     """The last one alone would count otherwise, and nothing would tell."""
-    for flag in COMMANDS[command].build_parser().flags.values():
-        assert flag.is_repeatable or flag.is_positional or not flag.takes_several, flag.name
+    for name, flag in COMMANDS[command].build_parser().flags.items():
+        assert flag.is_repeatable or flag.is_positional or not flag.takes_several, name
 
 
 def documented_commands():
