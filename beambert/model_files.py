@@ -73,10 +73,7 @@ def model_sha256(folder: str) -> str:
     digest = hashlib.sha256()
     for name in _USED:
         for path in _files(f"{folder}/{name}"):
-            of_file = hashlib.sha256()
-            for chunk in io.read_chunks(path):
-                of_file.update(chunk)
-            digest.update(f"{of_file.hexdigest()} {path.removeprefix(folder)}\n".encode())
+            digest.update(f"{io.sha256_of(path)} {path.removeprefix(folder)}\n".encode())
     return digest.hexdigest()
 
 
