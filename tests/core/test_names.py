@@ -28,12 +28,6 @@ def project(tmp_path, monkeypatch):
     return folder
 
 
-def check_others(folder):
-    for name in OTHERS:
-        assert (folder / name / "theirs").read_text() == "kept"
-        assert (folder / f"{name}.txt").read_text() == "kept"
-
-
 def test_a_vocabulary_records_and_their_verification(project, capsys):
     name = "o*"
     vocab = ["vocab", "--input=in[1].jsonl", "--vocab_size=150"]
@@ -46,7 +40,9 @@ def test_a_vocabulary_records_and_their_verification(project, capsys):
     assert run([*data, f"--since={name}", f"--output={name}-new"]) == 0
     assert "nothing new" in capsys.readouterr().out
     assert not [path for path in project.rglob("_*") if path.name != "_SUCCESS"]
-    check_others(project)
+    for other in OTHERS:
+        assert (project / other / "theirs").read_text() == "kept"
+        assert (project / f"{other}.txt").read_text() == "kept"
 
 
 # Outputs of commands: those that may hold patterns are tested here, in `test_predict` and in
