@@ -51,10 +51,12 @@ MEASURED_SECONDS = 3
 
 def config_of(size: str, length: int) -> Any:
     """Returns the configuration of a size for sequences of a length."""
-    from beambert.model.config import preset
+    from beambert.model.config import BERT_SIZES, BertConfig
     from beambert.model.families.modernbert import ModernBertConfig
 
-    config = ModernBertConfig(30522) if size == "modern_base" else preset(size)
+    config = (
+        ModernBertConfig(30522) if size == "modern_base" else BertConfig(30522, **BERT_SIZES[size])
+    )
     config = config.with_dropout(0.0)
     return config.with_longest_sequence(max(length, config.longest_sequence))
 

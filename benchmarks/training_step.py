@@ -172,11 +172,11 @@ def main(argv: Sequence[str]) -> None:
 
     import numpy as np
 
-    from beambert.model.config import preset
+    from beambert.model.config import BERT_SIZES, BertConfig
     from beambert.model.families.family import generator_config
     from beambert.model.flops import electra_flops, training_flops
 
-    config = preset(flags.model, flags.vocab_size)
+    config = BertConfig(flags.vocab_size, **BERT_SIZES[flags.model])
     batch, length = flags.train_batch_size, flags.max_seq_length
     features = random_features(flags.vocab_size, batch, length, flags.fill)
     pythons = {name: getattr(flags, name) for name in PEERS if getattr(flags, name)}

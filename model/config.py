@@ -146,43 +146,33 @@ class EncoderConfig:
         return {self.file_names.get(name, name): value for name, value in self.identity().items()}
 
     @classmethod
-    def from_json(cls, text: str) -> "EncoderConfig":
-        """Reads the content of a `bert_config.json` or of a Hugging Face `config.json`.
+    def from_values(cls, values: Mapping[str, Any]) -> "EncoderConfig":
+        """Returns the configuration of a `bert_config.json` or of a Hugging Face `config.json`.
 
         Fields that it leaves out get their defaults. Unknown keys are ignored unless they
         ask for arithmetic that this package lacks, such as relative positions.
 
         Args:
-          text: a JSON object of this family.
-
-        Returns:
-          The configuration.
+          values: content of a file of this family.
 
         Raises:
-          ValueError: it is not a JSON object, lacks `vocab_size`, asks for arithmetic that is
-            not the family's, or has a value that the family refuses.
+          ValueError: it lacks `vocab_size`, asks for arithmetic that is not the family's, or has a
+            value that the family refuses.
         """
-        return cls.from_values(parse_config(text))
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> "EncoderConfig":
-        """Returns the configuration of the content of a file; see `from_json`."""
         if "vocab_size" not in values:
             raise ValueError("the configuration lacks vocab_size")
-        fixed = {**_FIXED, "model_type": cls.family}
-        for key, expected in {**fixed, **cls.fixed}.items():
-            if _has_field(cls, key):
-                continue
-            if values.get(key, expected) != expected:
+        names = [field.name for field in dataclasses.fields(cls)]
+        for key, expected in {**_FIXED, "model_type": cls.family, **cls.fixed}.items():
+            if key not in names and values.get(key, expected) != expected:
                 raise ValueError(
                     f"the configuration has {key} {shown(values[key])}, but this model only knows "
                     f"{expected!r}"
                 )
-        fields = {field.name: cls.file_names.get(field.name, field.name) for field in _fields(cls)}
+        fields = {name: cls.file_names.get(name, name) for name in names}
         return cls(**{ours: values[name] for ours, name in fields.items() if name in values})
 
     def to_json(self) -> str:
-        """Returns JSON for `from_json`, in the original release's layout."""
+        """Returns JSON for `table.read_config`, in the original release's layout."""
         return json.dumps(self.to_values(), indent=2, sort_keys=True) + "\n"
 
 
@@ -249,14 +239,6 @@ _POSITIVE_INTEGERS = (
 _POSITIVE_NUMBERS = ("initializer_range", "layer_norm_eps", "global_rope_theta", "local_rope_theta")
 
 
-def _fields(config: type[EncoderConfig]) -> tuple[dataclasses.Field, ...]:
-    return dataclasses.fields(config)
-
-
-def _has_field(config: type[EncoderConfig], name: str) -> bool:
-    return any(field.name == name for field in _fields(config))
-
-
 def shown(value: Any) -> str:
     """Returns a value of a file for a message."""
     text = repr(value)
@@ -290,15 +272,10 @@ def sizes_of(layers: int, width: int, heads: int) -> dict[str, int]:
     }
 
 
-def _published(layers: int, width: int) -> dict[str, int]:
-    # In every size a head has width 64 and the feed-forward layer width 4H (Turc et al. 2019,
-    # arXiv:1908.08962, table 1, and Devlin et al. 2019, section 3).
-    return sizes_of(layers, width, width // 64)
-
-
-# The 24 sizes of Turc et al. 2019, by their names in the original release's README.
+# The 24 sizes of Turc et al. 2019, by their names in the original release's README. In all of them,
+# and in BERT large, a head has width 64 (arXiv:1908.08962, table 1; Devlin et al. 2019, section 3).
 _PUBLISHED = {
-    f"L-{layers}_H-{width}": _published(layers, width)
+    f"L-{layers}_H-{width}": sizes_of(layers, width, width // 64)
     for layers in (2, 4, 6, 8, 10, 12)
     for width in (128, 256, 512, 768)
 }
@@ -311,25 +288,5 @@ BERT_SIZES = _PUBLISHED | {
     "small": _PUBLISHED["L-4_H-512"],
     "medium": _PUBLISHED["L-8_H-512"],
     "base": _PUBLISHED["L-12_H-768"],
-    "large": _published(24, 1024),
+    "large": sizes_of(24, 1024, 16),
 }
-
-PRESETS = tuple(BERT_SIZES)
-
-
-def preset(name: str, vocab_size: int = 30522) -> BertConfig:
-    """Returns the configuration of a published size.
-
-    Args:
-      name: `"L-2_H-128"` to `"L-12_H-768"`, or tiny, mini, small, medium, base or large.
-      vocab_size: number of word pieces (default: that of the uncased English vocabulary).
-
-    Returns:
-      The configuration.
-
-    Raises:
-      ValueError: no size has that name; the message lists the names.
-    """
-    if name not in BERT_SIZES:
-        raise ValueError(f"unknown model size {name!r}; choose one of {', '.join(PRESETS)}")
-    return BertConfig(vocab_size=vocab_size, **BERT_SIZES[name])

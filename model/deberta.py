@@ -14,6 +14,7 @@ size.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import keras
@@ -21,14 +22,13 @@ import numpy as np
 from keras import ops
 
 from beambert.model.encoder import Encoder
-from beambert.model.families.debertav2 import BLOCK, SUFFIX, DebertaV2Config
+from beambert.model.families.debertav2 import BLOCK, SUFFIX, DebertaV2, DebertaV2Config
 from beambert.model.layers import (
     SITES_OF_LAYER,
     BertDense,
     BertLayer,
     BertSelfAttention,
     WordEmbeddings,
-    attend,
     attention_by,
     bert_layer_norm,
     dropout,
@@ -75,6 +75,7 @@ class Distances:
     row_R: np.ndarray
 
     @classmethod
+    @functools.cache
     def of(cls, length: int, buckets: int, positions: int) -> "Distances":
         """Returns the distances of a length; the table has twice as many rows as buckets.
 
@@ -92,19 +93,6 @@ class Distances:
     def reversed_R(self) -> np.ndarray:
         """The rows of the distances from 1 - L up to L - 1, and another one."""
         return np.roll(self.row_R[::-1], -1)
-
-
-@dataclasses.dataclass(frozen=True)
-class RelativePositions:
-    """What attention reads of the positions of a sequence.
-
-    Attributes:
-      embeddings_SH: embeddings of the buckets.
-      distances: their rows.
-    """
-
-    embeddings_SH: keras.KerasTensor
-    distances: Distances
 
 
 def relative_scores(query_BNLD, key_BNLD, query_SH, key_SH, distances: Distances):
@@ -152,6 +140,10 @@ def _by_distance(x_BNLD, y_RND):
     return ops.transpose(ops.concatenate(blocks, axis=2), (1, 0, 2, 3))
 
 
+def _distances(config: DebertaV2Config, length: int) -> Distances:
+    return Distances.of(length, config.position_buckets, config.max_position_embeddings)
+
+
 class RelativeEmbeddings(keras.layers.Layer):
     """Embeddings of the buckets of distances, normalized; all layers read them."""
 
@@ -173,8 +165,9 @@ class RelativeEmbeddings(keras.layers.Layer):
         )
         self.layer_norm.build((None, config.hidden_size))
 
-    def call(self, distances: Distances):
-        """Returns the normalized rows of the buckets that distances have, [S, H]."""
+    def call(self, length: int):
+        """Returns the normalized rows of the buckets that a sequence of a length needs, [S, H]."""
+        distances = _distances(self.config, length)
         return self.layer_norm(self.embeddings[distances.first : distances.end])
 
 
@@ -188,24 +181,11 @@ class DebertaSelfAttention(BertSelfAttention):
         index = site // SITES_OF_LAYER
         self.site_of_positions = SITES_OF_LAYER * config.num_hidden_layers + 2 + index
 
-    def call(self, x_TH, score_bias, dropout_seed=None, packing=None, positions=None):
-        """Returns the weighted values, heads side by side, as [T, H].
-
-        Args:
-          x_TH, score_bias, dropout_seed, packing: see `BertSelfAttention.call`.
-          positions: `RelativePositions`, whose queries and keys are made as those of x_TH.
-        """
-        config, length, distances = self.config, score_bias.shape[-1], positions.distances
-        relative_SH = dropout(
-            positions.embeddings_SH,
-            config.hidden_dropout_prob,
-            dropout_seed,
-            self.site_of_positions,
-        )
-        query_BNLD, key_BNLD, value_BNLD = (
-            self._heads(project(x_TH), length, packing)
-            for project in (self.query, self.key, self.value)
-        )
+    def _attended(self, query_BNLD, key_BNLD, value_BNLD, score_bias, dropout_seed, positions_SH):
+        """Returns [B, N, L, D]; the buckets' queries and keys are made as those of the tokens."""
+        distances = _distances(self.config, query_BNLD.shape[2])
+        rate, site = self.config.hidden_dropout_prob, self.site_of_positions
+        relative_SH = dropout(positions_SH, rate, dropout_seed, site)
         # A score is the sum of three products, so that it is divided by sqrt(3 D), of which
         # `attend` does sqrt(D).
         query_BNLD, query_SH = query_BNLD * 3**-0.5, self.query(relative_SH) * 3**-0.5
@@ -215,16 +195,9 @@ class DebertaSelfAttention(BertSelfAttention):
         # In float32 under every policy, as in `attend`.
         score_BNLL = ops.cast(score_BNLL, "float32") * query_BNLD.shape[-1] ** -0.5
         bias = ops.cast(score_bias, "float32") + score_BNLL
-        rate = config.attention_probs_dropout_prob
         # Fused attention takes no scores.
         with attention_by(None):
-            context_BNLD = attend(
-                query_BNLD, key_BNLD, value_BNLD, bias, rate, dropout_seed, self.site
-            )
-        context_TH = ops.reshape(
-            ops.transpose(context_BNLD, (0, 2, 1, 3)), (-1, config.hidden_size)
-        )
-        return packing.pack(context_TH) if packing else context_TH
+            return super()._attended(query_BNLD, key_BNLD, value_BNLD, bias, dropout_seed)
 
 
 class DebertaEncoder(Encoder):
@@ -265,10 +238,9 @@ class DebertaEncoder(Encoder):
     def _outputs(
         self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None
     ) -> list:
-        config, length = self.config, input_mask.shape[1]
+        length = input_mask.shape[1]
         bias = score_bias(input_mask, length, document_BL=document_BL)
-        distances = Distances.of(length, config.position_buckets, config.max_position_embeddings)
-        positions = RelativePositions(self.relative_embeddings(distances=distances), distances)
+        positions = self.relative_embeddings(length=length)
         given = {"dropout_seed": dropout_seed, "packing": packing, "positions": positions}
         outputs = [x]
         for layer in self.encoder_layers:
@@ -361,7 +333,7 @@ class DebertaReplacedTokenPretrainer(ReplacedTokenPretrainer):
         rate = config.hidden_dropout_prob
         embeddings = DisentangledEmbeddings(config, seed, bert_layer_norm(config), rate)
         self.encoder = DebertaEncoder(config, seed, has_pooler=False, embeddings=embeddings)
-        of_generator = config.shallower(generator_size)
+        of_generator = DebertaV2.generator_config(config, generator_size)
         self.generator = DebertaEncoder(
             of_generator,
             fold_seed(seed, "generator"),

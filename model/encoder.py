@@ -193,7 +193,7 @@ class BertEncoder(Encoder):
     Example:
 
     ```python
-    encoder = BertEncoder(preset("tiny"), seed=1)
+    encoder = BertEncoder(BertConfig(30522, **BERT_SIZES["tiny"]), seed=1)
     sequence_output, pooled_output = encoder(input_ids, input_mask, segment_ids)
     ```
     """

@@ -419,25 +419,23 @@ class BertSelfAttention(keras.layers.Layer):
           score_bias_B11L: see `score_bias`.
           dropout_seed: see `dropout`.
           packing: see `Encoder.encode`.
-          positions: relative positions, which a subclass reads.
+          positions: embeddings of relative positions [S, H], which a subclass reads.
         """
         length = ops.shape(score_bias_B11L)[-1]
         query_BNLD, key_BNLD, value_BNLD = (
             self._heads(project(x_TH), length, packing)
             for project in (self.query, self.key, self.value)
         )
-        context_BNLD = attend(
-            query_BNLD,
-            key_BNLD,
-            value_BNLD,
-            score_bias_B11L,
-            self.config.attention_probs_dropout_prob,
-            dropout_seed,
-            self.site,
-        )
+        inputs = query_BNLD, key_BNLD, value_BNLD
+        context_BNLD = self._attended(*inputs, score_bias_B11L, dropout_seed, positions)
         context_BLND = ops.transpose(context_BNLD, (0, 2, 1, 3))
         context_TH = ops.reshape(context_BLND, (-1, self.config.hidden_size))
         return packing.pack(context_TH) if packing else context_TH
+
+    def _attended(self, query_BNLD, key_BNLD, value_BNLD, bias, dropout_seed, positions=None):
+        """Returns the weighted values, [B, N, L, D]."""
+        rate = self.config.attention_probs_dropout_prob
+        return attend(query_BNLD, key_BNLD, value_BNLD, bias, rate, dropout_seed, self.site)
 
 
 class BertSublayerOutput(keras.layers.Layer):

@@ -12,7 +12,7 @@ from keras import ops
 
 from beambert.model.attention import attend_in_parts, attend_locally, rotated
 from beambert.model.encoder import Encoder
-from beambert.model.families.modernbert import MEAN, ModernBertConfig
+from beambert.model.families.modernbert import ModernBertConfig
 from beambert.model.layers import (
     ACTIVATIONS,
     SITES_OF_LAYER,
@@ -25,6 +25,7 @@ from beambert.model.layers import (
     truncated_normal,
 )
 from beambert.model.pretrainer import tied_logits
+from beambert.model.sentence_encoder import Pooling, pool
 from beambert.model.unpadding import Packing
 
 
@@ -223,14 +224,9 @@ class ModernBertEncoder(Encoder):
 
     def pooled(self, sequence_BLH, input_mask_BL):
         """Returns the head's output for the first token or the mean of the tokens, [B, H]."""
-        if self.config.classifier_pooling == MEAN:
-            # In float32 under every policy: bfloat16 cannot count beyond 256.
-            weights_BL1 = ops.cast(input_mask_BL, "float32")[..., None]
-            # A sequence without a token has a mean of 0.
-            tokens_B1 = ops.maximum(ops.sum(weights_BL1, axis=1), 1.0)
-            sums_BH = ops.sum(ops.cast(sequence_BLH, "float32") * weights_BL1, axis=1)
-            return self.pooler(ops.cast(sums_BH / tokens_B1, sequence_BLH.dtype))
-        return self.pooler(sequence_BLH[:, 0])
+        # In float32 under every policy: bfloat16 cannot count beyond 256.
+        x_BLH, pooling = ops.cast(sequence_BLH, "float32"), Pooling(self.config.classifier_pooling)
+        return self.pooler(ops.cast(pool(x_BLH, input_mask_BL, pooling), sequence_BLH.dtype))
 
     def of_tokens(self, x_TH):
         """Returns the head's output for each token, [T, H]."""

@@ -79,7 +79,7 @@ class BertPretrainer(keras.Model):
     Example:
 
     ```python
-    model = BertPretrainer(preset("tiny"), seed=1)
+    model = BertPretrainer(BertConfig(30522, **BERT_SIZES["tiny"]), seed=1)
     logits = model(features, dropout_seed=keras.ops.convert_to_tensor([step, replica]))
     model.encoder.save_weights("encoder.weights.h5")
     ```

@@ -89,14 +89,10 @@ class SentenceEncoder(keras.Model):
             are ignored.
           dropout_seed: integer [2], another for every step and replica; None switches dropout off.
         """
-        return self.vectors(features, dropout_seed, self.pooling)
-
-    def vectors(self, features, dropout_seed, pooling: Pooling):
-        """Returns the vectors with another pooling; the other arguments are those of `call`."""
         inputs = features["input_ids"], features["input_mask"], features["segment_ids"]
         states = self.encoder.encode(*inputs, dropout_seed)
         shape = (-1, inputs[0].shape[1], self.config.hidden_size)
-        return pool(ops.reshape(ops.cast(states, "float32"), shape), inputs[1], pooling)
+        return pool(ops.reshape(ops.cast(states, "float32"), shape), inputs[1], self.pooling)
 
 
 # Number of components of a vector (section 4.1 of the paper).

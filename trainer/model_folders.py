@@ -270,10 +270,10 @@ def model_config(name: str, vocabulary: Vocabulary, family: str | None = None) -
             config = read_config(io.read_text(name, "--model"))
         except ValueError as error:
             raise InputError(f"--model={name}: {error}; correct the file") from error
-    elif name in described.size_names:
+    elif name in described.sizes:
         config = described.sized(name, vocab_size, vocabulary.special.padding)
     else:
-        sizes = ", ".join(described.size_names)
+        sizes = ", ".join(described.sizes)
         raise InputError(f"--model={name}: unknown model size {name!r}; choose one of {sizes}")
     if family and config.family != family:
         raise InputError(

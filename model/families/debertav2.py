@@ -85,11 +85,6 @@ class DebertaV2Config(EncoderConfig):
         blocks = [min(BLOCK, length - first) for first in range(0, length, BLOCK)]
         return 2 * length + sum(block * block for block in blocks) / length
 
-    def shallower(self, share: float) -> "DebertaV2Config":
-        """Returns a configuration with a share of the layers, and at least one."""
-        layers = max(1, round(self.num_hidden_layers * share))
-        return dataclasses.replace(self, num_hidden_layers=layers)
-
     def to_values(self) -> dict[str, Any]:
         """Returns the content of a configuration file, with what makes it version 3."""
         return super().to_values() | self.fixed
@@ -194,11 +189,13 @@ class DebertaV2(Family):
         **without_pooler("deberta-v2"),
     }
 
-    def generator_config(self, config: DebertaV2Config, size: float) -> DebertaV2Config:
+    @staticmethod
+    def generator_config(config: DebertaV2Config, size: float) -> DebertaV2Config:
         """Returns the configuration of the generator: as wide, with fewer layers.
 
         Args:
           config: configuration of the discriminator.
           size: depth of the generator as a share of the discriminator's; at least one layer.
         """
-        return config.shallower(size)
+        layers = max(1, round(config.num_hidden_layers * size))
+        return dataclasses.replace(config, num_hidden_layers=layers)

@@ -102,17 +102,13 @@ class Family:
     # A BERT that detects replaced tokens is an ELECTRA to `transformers`.
     discriminator_class: ClassVar[str] = "ElectraForPreTraining"
     detection_head: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def size_names(self) -> tuple[str, ...]:
-        """Names of the sizes that `sized` takes."""
-        return tuple(self.sizes)
+    generator_config = staticmethod(generator_config)
 
     def sized(self, name: str, vocab_size: int, padding: int) -> Any:
         """Returns the configuration of a size.
 
         Args:
-          name: one of `size_names`.
+          name: one of `sizes`.
           vocab_size: number of tokens.
           padding: id of the padding token.
         """
@@ -125,18 +121,6 @@ class Family:
     def masked_lm_head(self, config: Any, seed: int) -> Any:
         """Returns the masked-LM head without its variables, see `MaskedLMHead`."""
         return _load(self.head_class)(config, seed)
-
-    def generator_config(self, config: Any, size: float) -> Any:
-        """Returns the configuration of the generator of replaced token detection.
-
-        Args:
-          config: configuration of the discriminator.
-          size: width of the generator as a share of the discriminator's.
-
-        Raises:
-          ValueError: no generator has that size.
-        """
-        return generator_config(config, size)
 
     def discriminator_name(self, path: str) -> tuple[str, bool] | None:
         """Returns a variable's name in the exported discriminator, see `namer`."""

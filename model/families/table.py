@@ -29,7 +29,7 @@ def read_config(text: str) -> EncoderConfig:
     A `bert_config.json` of the original release names none, and is BERT's.
 
     Raises:
-      ValueError: the family is unknown, or `EncoderConfig.from_json` refuses the content.
+      ValueError: the family is unknown, or `EncoderConfig.from_values` refuses the content.
     """
     values = parse_config(text)
     name = values.get("model_type", "bert")

@@ -12,7 +12,7 @@ from support.generators import DEBERTA_TABLE as TABLE
 from support.golden_arrays import features_of
 
 from beambert.model import deberta
-from beambert.model.config import preset
+from beambert.model.config import BERT_SIZES, BertConfig
 from beambert.model.deberta import (
     DebertaEncoder,
     DebertaReplacedTokenPretrainer,
@@ -68,9 +68,13 @@ def test_a_step_counts_the_products_with_distances():
     """A token of 128 is also multiplied with 256 distances, twice; of 300 there are blocks."""
     sizes = {"num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 2}
     deberta = DebertaV2Config(30522, **sizes, intermediate_size=512)
-    more = forward_flops(deberta, 3, 128, 20) - forward_flops(preset("tiny"), 3, 128, 20)
+    more = forward_flops(deberta, 3, 128, 20) - forward_flops(
+        BertConfig(30522, **BERT_SIZES["tiny"]), 3, 128, 20
+    )
     assert more == 2 * 2 * 3 * 128 * (2 * 256) * 128
-    more = forward_flops(deberta, 3, 300, 20) - forward_flops(preset("tiny"), 3, 300, 20)
+    more = forward_flops(deberta, 3, 300, 20) - forward_flops(
+        BertConfig(30522, **BERT_SIZES["tiny"]), 3, 300, 20
+    )
     blocks = 128 * (300 + 128) + 128 * (300 + 128) + 44 * (300 + 44)
     assert more == pytest.approx(2 * 2 * 3 * (2 * blocks) * 128)
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from support.golden_arrays import features_of
 
 from beambert.model.checkpoint_names import hugging_face_name
-from beambert.model.config import preset
+from beambert.model.config import BERT_SIZES, BertConfig
 from beambert.model.flops import forward_flops, training_flops
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.unpadding import Capacity
@@ -98,9 +98,9 @@ def test_the_gradient_of_soft_targets_keeps_its_size():
 
 def test_operations_count_the_teacher():
     weights = open_initial(str(GOLDEN / "answers"), "--distill_from")
-    teacher = Teacher.of(weights, preset("tiny", 58), length=10, segments=2)
+    teacher = Teacher.of(weights, BertConfig(58, **BERT_SIZES["tiny"]), length=10, segments=2)
     # Three layers of width 16, with 21 rows and 3 sequences of 10, and 6 predictions.
     layer = 21 * (4 * 16 * 16 + 2 * 16 * 24) + 3 * 10 * 2 * 10 * 16
     assert teacher.flops(3, 10, 3, Capacity(21, 6)) == 2 * (3 * layer + 6 * (16 * 16 + 16 * 58))
-    forward = forward_flops(preset("tiny"), 4, 10, 2)
-    assert training_flops(preset("tiny"), 4, 10, 2) == 3 * forward
+    forward = forward_flops(BertConfig(30522, **BERT_SIZES["tiny"]), 4, 10, 2)
+    assert training_flops(BertConfig(30522, **BERT_SIZES["tiny"]), 4, 10, 2) == 3 * forward

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from beambert.model.classifier import BertClassifier, Head
-from beambert.model.config import PRESETS, BertConfig, preset
+from beambert.model.config import BERT_SIZES, BertConfig
 from beambert.model.families.debertav2 import DebertaV2Config
 from beambert.model.families.table import FAMILIES, read_config
 from beambert.model.layers import dropout, fold_seed, truncated_normal
@@ -272,20 +272,21 @@ def test_every_site_of_a_model_has_a_number_of_its_own(classifier, monkeypatch):
 )
 def test_published_parameter_counts(name, parameters):
     """Of the encoder and its pooler; those of the paper, rounded there."""
-    shapes = variable_shapes(preset(name))
+    shapes = variable_shapes(BertConfig(30522, **BERT_SIZES[name]))
     numbers = (math.prod(shape) for path, shape in shapes.items() if path.startswith("bert/"))
     assert sum(numbers) == parameters
 
 
 def test_presets_are_the_24_published_sizes_and_six_names():
-    assert len([name for name in PRESETS if name.startswith("L-")]) == 24
-    assert set(PRESETS) - {name for name in PRESETS if name.startswith("L-")} == {
+    assert len([name for name in BERT_SIZES if name.startswith("L-")]) == 24
+    assert set(BERT_SIZES) - {name for name in BERT_SIZES if name.startswith("L-")} == {
         "tiny", "mini", "small", "medium", "base", "large",
     }  # fmt: skip
-    assert preset("tiny") == preset("L-2_H-128") == BertConfig(30522, 128, 2, 2, 512)
-    assert preset("base") == preset("L-12_H-768") == BertConfig(30522)
-    assert preset("large") == BertConfig(30522, 1024, 24, 16, 4096)
-    assert preset("mini", vocab_size=99).vocab_size == 99
+    assert BERT_SIZES["tiny"] == BERT_SIZES["L-2_H-128"]
+    assert BERT_SIZES["base"] == BERT_SIZES["L-12_H-768"]
+    assert BertConfig(30522, **BERT_SIZES["tiny"]) == BertConfig(30522, 128, 2, 2, 512)
+    assert BertConfig(30522, **BERT_SIZES["base"]) == BertConfig(30522)
+    assert BertConfig(30522, **BERT_SIZES["large"]) == BertConfig(30522, 1024, 24, 16, 4096)
 
 
 @pytest.mark.parametrize(
@@ -306,18 +307,18 @@ def test_impossible_fields_are_refused(fields, sentence):
 
 def test_json_round_trip():
     config = BertConfig(100, 24, 3, 4, 50, "relu", 0.0, 0.2, 64, 3, 0.01)
-    assert BertConfig.from_json(config.to_json()) == config
+    assert read_config(config.to_json()) == config
     assert list(json.loads(config.to_json())) == sorted(json.loads(config.to_json()))
 
 
 def test_unknown_keys_are_ignored_and_missing_ones_get_defaults():
     multilingual = {"vocab_size": 119547, "directionality": "bidi", "pooler_fc_size": 768}
-    assert BertConfig.from_json(json.dumps(multilingual)) == BertConfig(119547)
+    assert read_config(json.dumps(multilingual)) == BertConfig(119547)
     hugging_face = {
         "vocab_size": 256, "model_type": "bert", "layer_norm_eps": 1e-12, "architectures": ["X"],
         "position_embedding_type": "absolute", "is_decoder": False, "pad_token_id": 0,
     }  # fmt: skip
-    assert BertConfig.from_json(json.dumps(hugging_face)) == BertConfig(256)
+    assert read_config(json.dumps(hugging_face)) == BertConfig(256)
 
 
 @pytest.mark.parametrize(
@@ -332,13 +333,13 @@ def test_unknown_keys_are_ignored_and_missing_ones_get_defaults():
 )
 def test_other_json_is_refused(text, sentence):
     with pytest.raises(ValueError, match=sentence):
-        BertConfig.from_json(text)
+        read_config(text)
 
 
 def test_the_epsilon_of_layer_norms_is_read():
     """ERNIE has another one than the original, whose files have none."""
-    config = BertConfig.from_json('{"vocab_size": 9, "layer_norm_eps": 1e-5}')
-    assert config.layer_norm_eps == 1e-5 and BertConfig.from_json(config.to_json()) == config
+    config = read_config('{"vocab_size": 9, "layer_norm_eps": 1e-5}')
+    assert config.layer_norm_eps == 1e-5 and read_config(config.to_json()) == config
     assert "layer_norm_eps" not in json.loads(BertConfig(9).to_json())
 
 
@@ -360,5 +361,5 @@ def test_keys_that_a_family_does_not_read_are_ignored(family, unread):
 def test_published_file(shared_data):
     path = shared_data / "vocab" / "bert_config.uncased_base.json"
     text = path.read_text(encoding="utf-8")
-    assert BertConfig.from_json(text) == preset("base")
-    assert json.loads(preset("base").to_json()) == json.loads(text)
+    assert read_config(text) == BertConfig(30522, **BERT_SIZES["base"])
+    assert json.loads(BertConfig(30522, **BERT_SIZES["base"]).to_json()) == json.loads(text)

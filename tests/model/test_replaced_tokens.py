@@ -10,9 +10,9 @@ import tensorflow as tf
 from support import generators
 from support.golden_arrays import features_of
 
-from beambert.model.config import BertConfig, preset
+from beambert.model.config import BERT_SIZES, BertConfig
 from beambert.model.families.descendants import ElectraConfig
-from beambert.model.families.table import FAMILIES
+from beambert.model.families.table import FAMILIES, read_config
 from beambert.model.flops import electra_flops
 from beambert.model.layers import random_bits
 from beambert.model.replaced_tokens import (
@@ -56,7 +56,7 @@ def in_our_form(arrays, rename, path):
 def model(golden) -> ElectraPretrainer:
     """The weights of transformers; the tokens that the generator draws are those of the file."""
     fields = json.loads((GOLDEN / "config.json").read_text()) | {"model_type": "bert"}
-    model = ElectraPretrainer(BertConfig.from_json(json.dumps(fields)), generator_size=0.5)
+    model = ElectraPretrainer(read_config(json.dumps(fields)), generator_size=0.5)
     theirs = {
         name: safetensors.numpy.load_file(GOLDEN / folder / "model.safetensors")
         for name, folder in (("discriminator", ""), ("generator", "generator"))
@@ -212,12 +212,12 @@ def test_the_generator_drops_other_elements_at_every_site(random_seed):
 
 def test_the_generator_is_as_deep_and_narrower():
     """The published base: 12 layers of 256, 4 heads, 1,024 between (table 6 of the paper)."""
-    found = generator_config(preset("base"), 1 / 3)
+    found = generator_config(BertConfig(30522, **BERT_SIZES["base"]), 1 / 3)
     sizes = found.hidden_size, found.num_attention_heads, found.intermediate_size
     assert (found.num_hidden_layers, *sizes) == (12, 256, 4, 1024)
-    assert generator_config(preset("tiny"), 0.25).num_attention_heads == 1
+    assert generator_config(BertConfig(30522, **BERT_SIZES["tiny"]), 0.25).num_attention_heads == 1
     with pytest.raises(ValueError, match="hidden_size must be a positive integer"):
-        generator_config(preset("tiny"), 0.001)
+        generator_config(BertConfig(30522, **BERT_SIZES["tiny"]), 0.001)
 
 
 def test_each_projection_of_embeddings_is_counted_once():

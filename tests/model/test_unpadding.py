@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.model.config import BertConfig, preset
+from beambert.model.config import BERT_SIZES, BertConfig
 from beambert.model.flops import training_flops
 from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
@@ -149,7 +149,7 @@ def test_dropout_differs_between_rows_and_steps(model):
 
 
 def test_rows_that_are_left_out_take_no_operations():
-    config = preset("tiny", 1000)
+    config = BertConfig(1000, **BERT_SIZES["tiny"])
     padded = training_flops(config, 4, 10, 2)
     assert training_flops(config, 4, 10, 2, Capacity(40, 8)) == padded
     # Two layers of 128 and 512, and the head; six operations for each multiplication.

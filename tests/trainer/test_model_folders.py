@@ -13,7 +13,7 @@ import safetensors.numpy
 from beambert import folders, io
 from beambert.errors import InputError
 from beambert.folders import finish_output
-from beambert.model.config import preset
+from beambert.model.config import BERT_SIZES, BertConfig
 from beambert.pipelines.tasks.find_model import find_model
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export_main
@@ -53,7 +53,7 @@ def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
 
 def test_a_batch_whose_dropout_has_too_many_elements():
     """An index of more than 31 bits; base has 12 heads, so 12 x 128 x 128 weights a sequence."""
-    config = preset("base", 30522)
+    config = BertConfig(30522, **BERT_SIZES["base"])
     model_folders.check_rows(config, 128, 10922, 1)
     for batch_size, parts in ((10923, 1), (100_000, 8)):
         with pytest.raises(InputError, match=f"--train_batch_size={batch_size}: at most 10,922"):

@@ -74,7 +74,7 @@ CASES_OF_FAMILIES = [(name, 16) for name in FAMILIES] + [
 
 def small(name: str, vocab_size: int, length: int):
     """A configuration of the family with one layer, or a global and a local one."""
-    config = FAMILIES[name].sized(FAMILIES[name].size_names[0], vocab_size, 0)
+    config = FAMILIES[name].sized(next(iter(FAMILIES[name].sizes)), vocab_size, 0)
     changes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
     changes |= {"max_position_embeddings": length + 2, "embedding_size": 16}
     changes["num_hidden_layers"] = 2 if name == "modernbert" else 1

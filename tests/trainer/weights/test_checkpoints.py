@@ -25,8 +25,7 @@ from beambert.errors import InputError
 from beambert.folders import finish_output
 from beambert.model.checkpoint_names import original_name
 from beambert.model.classifier import BertClassifier
-from beambert.model.config import BertConfig
-from beambert.model.families.table import FAMILIES
+from beambert.model.families.table import FAMILIES, read_config
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer
 from beambert.model.shapes import variable_shapes
@@ -129,7 +128,7 @@ def own_folder(golden, tmp_path):
 def test_replaced_token_detection_is_electra(tmp_path):
     """The discriminator's weights by name and its configuration, as transformers wrote them."""
     config = json.loads((GOLDEN_ELECTRA / "config.json").read_text()) | {"model_type": "bert"}
-    model = ElectraPretrainer(BertConfig.from_json(json.dumps(config)), generator_size=0.5)
+    model = ElectraPretrainer(read_config(json.dumps(config)), generator_size=0.5)
     theirs = safetensors.numpy.load_file(GOLDEN_ELECTRA / "model.safetensors")
     for variable in model.variables:
         if renamed := FAMILIES["bert"].discriminator_name(variable.path):
@@ -201,7 +200,7 @@ def test_the_released_checkpoints_names_and_shapes(shared_data):
     """Google's own Chinese base model."""
     folder = shared_data / "checkpoints" / "google_bert_chinese_index_only"
     theirs = dict(tf.train.list_variables(str(folder / "bert_model.ckpt")))
-    config = BertConfig.from_json((folder / "bert_config.json").read_text())
+    config = read_config((folder / "bert_config.json").read_text())
     names = {original_name(path)[0] for path in variable_shapes(config)}
     assert names == set(theirs) and len(names) == 206
     message = r"bert_model\.ckpt: cannot be read \(.*data-00000-of-00001.*\); copy it again"
