@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from beambert.model.config import EncoderConfig
-from beambert.model.flops import electra_flops, training_flops
+from beambert.model.flops import electra_flops, forward_flops, training_flops
 from beambert.model.unpadding import Capacity
 from beambert.trainer.loop.engine import Engine
 from beambert.trainer.pretraining.batches import SEQUENCES_DEALT
@@ -88,13 +88,8 @@ def step_flops(plan: PretrainingPlan, data: PhaseData, engine: Engine) -> float:
     shape = rows, length, data.slots, capacity
     if plan.generator:
         return parts * electra_flops(plan.config, plan.generator, *shape)
-    of_teacher = plan.teacher.flops(*shape) if plan.teacher else 0.0
+    of_teacher = forward_flops(plan.teacher.config, *shape) if plan.teacher else 0.0
     return parts * (training_flops(plan.config, *shape) + of_teacher)
-
-
-def total_flops(plan: PretrainingPlan, engine: Engine) -> float:
-    """Returns the floating-point operations of all updates."""
-    return sum(each.steps * step_flops(plan, each, engine) for each in plan.data)
 
 
 def product_speed(config: EncoderConfig, seconds: float = 0.3) -> float:

@@ -8,11 +8,10 @@ from keras import ops
 
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
-from beambert.model.flops import forward_flops
 from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
-from beambert.model.unpadding import Capacity, Packing
+from beambert.model.unpadding import Packing
 from beambert.trainer.loop.engine import Engine
 from beambert.trainer.loop.objectives import Features, Objective, Sums, Tensor
 from beambert.trainer.loop.steps import dtype_policy
@@ -39,7 +38,9 @@ def soft_target_losses(student_KV, teacher_KV, temperature: float):
     targets_KV, learned_KV = (
         ops.log_softmax(logits_KV / temperature) for logits_KV in (teacher_KV, student_KV)
     )
-    return temperature**2 * _divergence(targets_KV, learned_KV)
+    targets_KV = ops.stop_gradient(targets_KV)
+    divergence_K = ops.sum(ops.exp(targets_KV) * (targets_KV - learned_KV), axis=-1)
+    return temperature**2 * divergence_K
 
 
 def cosine_losses(student_RH, teacher_RH):
@@ -49,12 +50,6 @@ def cosine_losses(student_RH, teacher_RH):
         for x_RH in (student_RH, ops.stop_gradient(teacher_RH))
     )
     return 1.0 - ops.sum(student_RH * teacher_RH, axis=-1)
-
-
-def _divergence(targets, learned):
-    """Returns the Kullback-Leibler divergence [...] of log-probabilities [..., C]."""
-    targets = ops.stop_gradient(targets)
-    return ops.sum(ops.exp(targets) * (targets - learned), axis=-1)
 
 
 # `--temperature` and the weights of the three losses in the training of DistilBERT
@@ -130,17 +125,6 @@ class Teacher:
     def has_states(self) -> bool:
         """Whether its hidden states are as wide as the student's, which then learns them too."""
         return self.config.hidden_size == self.student.hidden_size
-
-    def description(self) -> str:
-        """Returns what it teaches, for a person."""
-        states = " and hidden states" if self.has_states else ""
-        return f"teacher {self.weights.path}: its masked-LM distribution{states}"
-
-    def flops(
-        self, sequences: int, length: int, predictions: int, capacity: Capacity | None
-    ) -> float:
-        """Returns the operations that it adds to an update; see `flops.training_flops`."""
-        return forward_flops(self.config, sequences, length, predictions, capacity)
 
     def objective(
         self, own: MaskedLMObjective, engine: Engine, dtype: str

@@ -72,8 +72,9 @@ class MaskingRules:
             )
         own = own_rates(records)
         is_own = rates is None and records.info.has_masks
-        rates = rates or own
-        slots = slots_for(max(rates), records.max_seq_length)
+        rates, length = rates or own, records.max_seq_length
+        # As `beambert data` counts them.
+        slots = min(max(1, math.ceil(length * max(rates))), length)
         return cls(
             rates,
             records.max_predictions_per_seq if is_own else slots,
@@ -92,11 +93,6 @@ def own_rates(records: Records) -> tuple[float, float]:
 def own_words(records: Records) -> bool:
     """Returns whether records were masked by whole words; False if they are not masked."""
     return bool(records.info.parameters.get("do_whole_word_mask"))
-
-
-def slots_for(rate: float, length: int) -> int:
-    """Returns the number of prediction slots that a rate needs, as `beambert data` counts them."""
-    return min(max(1, math.ceil(length * rate)), length)
 
 
 def rules_for(

@@ -47,7 +47,11 @@ class MaskedLMObjective(Objective):
 
     def sums_of(self, logits: Sums, features: Features) -> Sums:
         """Returns what `sums` does, of logits that are computed already."""
-        return self._sums(logits, *predicted(features, logits), features)
+        token_logits, (tokens, weights) = logits["masked_lm_logits"], predicted(features, logits)
+        return {
+            "masked_lm_loss": ops.sum(weights * cross_entropy(token_logits, tokens)),
+            "masked_lm_accuracy": ops.sum(weights * is_correct(token_logits, tokens)),
+        }
 
     def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Returns the perplexity: the exponential of the mean loss in nats."""
@@ -80,13 +84,6 @@ class MaskedLMObjective(Objective):
         capacity = self.capacity(features)
         return self.sums_of(model.packed_logits(features, capacity, dropout_seed), features)
 
-    def _sums(self, logits: Sums, tokens: Tensor, weights: Tensor, features: Features) -> Sums:
-        token_logits = logits["masked_lm_logits"]
-        return {
-            "masked_lm_loss": ops.sum(weights * cross_entropy(token_logits, tokens)),
-            "masked_lm_accuracy": ops.sum(weights * is_correct(token_logits, tokens)),
-        }
-
 
 class PretrainingObjective(MaskedLMObjective):
     """The sum of the mean losses of masked LM and of a prediction about pairs.
@@ -115,10 +112,11 @@ class PretrainingObjective(MaskedLMObjective):
         """Returns the number of predictions and of examples."""
         return super().weights(features) | {"examples": ops.sum(example_weights(features))}
 
-    def _sums(self, logits: Sums, tokens: Tensor, weights: Tensor, features: Features) -> Sums:
+    def sums_of(self, logits: Sums, features: Features) -> Sums:
+        """Returns the sums of both losses, and the numbers of correct predictions."""
         label_logits, labels = logits[self._logits], features[LABEL_FEATURE][:, 0]
         rows = example_weights(features)
-        return super()._sums(logits, tokens, weights, features) | {
+        return super().sums_of(logits, features) | {
             self._loss: ops.sum(rows * cross_entropy(label_logits, labels)),
             self._accuracy: ops.sum(rows * is_correct(label_logits, labels)),
         }
@@ -212,17 +210,11 @@ def with_masks(features: Features, mask_id: int) -> Tensor:
 
     BERT's records have the token itself or a random one at a fifth of them.
     """
-    is_chosen_BL = ops.any(_chosen_positions(features), axis=1)
-    return ops.where(is_chosen_BL, mask_id, features["input_ids"])
-
-
-def _chosen_positions(features: Features) -> Tensor:
-    """Returns whether each prediction slot refers to each position, bool [B, P, L]."""
     positions_L = ops.arange(features["input_ids"].shape[1], dtype="int32")
-    is_used_BP = features["masked_lm_weights"] > 0
-    return ops.logical_and(
-        features["masked_lm_positions"][..., None] == positions_L, is_used_BP[..., None]
-    )
+    is_there_BPL = features["masked_lm_positions"][..., None] == positions_L
+    is_used_BP1 = features["masked_lm_weights"][..., None] > 0
+    is_chosen_BL = ops.any(ops.logical_and(is_there_BPL, is_used_BP1), axis=1)
+    return ops.where(is_chosen_BL, mask_id, features["input_ids"])
 
 
 def make_objective(

@@ -19,7 +19,7 @@ from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
-from beambert.trainer.pretraining.records import Records, open_held_out, open_records
+from beambert.trainer.pretraining.records import Records, check_same, open_held_out, open_records
 from beambert.trainer.weights.adaptation import extends
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 
@@ -102,7 +102,9 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
     """
     if job.family:
         _check_objective(job, FAMILIES[job.family])
-    data = _with_masks(job, _open_data(job))
+    data = _open_data(job)
+    rules = rules_for(job, [each.records for each in data], job.optimizer.num_train_steps)
+    data = [dataclasses.replace(each, rules=by) for each, by in zip(data, rules, strict=True)]
     records = data[0].records
     longest = max(each.records.max_seq_length for each in data)
     initial = _open_weights(job.init, "--init", job, records)
@@ -133,19 +135,7 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
     if job.long_data is None:
         return [PhaseData(records, held_out, 0, steps)]
     long_records = open_records(job.long_data, "--long_data", job.objective)
-    for name, short, long in (
-        (
-            records.vocabulary.WHAT,
-            records.vocabulary.sha256[:12],
-            long_records.vocabulary.sha256[:12],
-        ),
-        ("do_lower_case", *(r.info.parameters["do_lower_case"] for r in (records, long_records))),
-    ):
-        if short != long:
-            raise InputError(
-                f"--long_data={job.long_data}: its {name} is {long}, that of --data={job.data} is "
-                f"{short}; make both in one run of `beambert data --max_seq_length=128,512`"
-            )
+    check_same(records, long_records, "--long_data", ["do_lower_case"])
     if long_records.max_seq_length <= records.max_seq_length:
         is_same = long_records.max_seq_length == records.max_seq_length
         remedy = "give records of longer sequences" if is_same else "exchange the two"
@@ -164,14 +154,6 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
     return [
         PhaseData(records, held_out, 0, short),
         PhaseData(long_records, long_held_out, short, steps),
-    ]
-
-
-def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseData]:
-    """Returns the data with the rules by which masks are drawn, if they are."""
-    rules = rules_for(job, [each.records for each in data], job.optimizer.num_train_steps)
-    return [
-        dataclasses.replace(one_each, rules=by) for one_each, by in zip(data, rules, strict=True)
     ]
 
 

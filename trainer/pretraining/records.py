@@ -151,25 +151,29 @@ def _check_first(records: Records) -> None:
         ) from error
 
 
-def check_same(records: Records, other: Records) -> None:
-    """Refuses evaluation records that differ from the training records in vocabulary or lengths.
+def check_same(records: Records, other: Records, flag: str, parameters: Sequence[str]) -> None:
+    """Refuses records that differ from those of --data in the vocabulary or in a parameter.
 
-    One of the two may have no masks.
+    Args:
+      records, other: the records.
+      flag: name of the flag that gave the others.
+      parameters: names of the parameters.
 
     Raises:
       InputError: they differ; the message has both values.
     """
-    parameters = ["do_lower_case", "max_seq_length"]
-    if records.info.has_masks and other.info.has_masks:
-        parameters.append("max_predictions_per_seq")
     for name, mine, theirs in (
-        ("vocabulary", records.vocabulary.sha256[:12], other.vocabulary.sha256[:12]),
+        (
+            records.vocabulary.WHAT,
+            records.vocabulary.sha256[:12],
+            other.vocabulary.sha256[:12],
+        ),
         *((n, records.info.parameters[n], other.info.parameters[n]) for n in parameters),
     ):
         if mine != theirs:
             raise InputError(
-                f"--eval_data={other.folder}: its {name} is {theirs}, that of "
-                f"--data={records.folder} is {mine}; make both with the same flags"
+                f"{flag}={other.folder}: its {name} is {theirs}, that of --data={records.folder} "
+                f"is {mine}; make both in one run of `beambert data`"
             )
 
 
@@ -230,7 +234,10 @@ def open_held_out(records: Records, given: Sequence[str], objective: str) -> Map
     found = {}
     for name, folder in folders.items():
         found[name] = open_records(folder, "--eval_data", objective)
-        check_same(records, found[name])
+        compared = ["do_lower_case", "max_seq_length"]
+        if records.info.has_masks and found[name].info.has_masks:
+            compared.append("max_predictions_per_seq")
+        check_same(records, found[name], "--eval_data", compared)
     return found
 
 

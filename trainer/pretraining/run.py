@@ -38,7 +38,6 @@ from beambert.trainer.pretraining.cost import (
     parts_of,
     product_speed,
     step_flops,
-    total_flops,
 )
 from beambert.trainer.pretraining.job import (
     PretrainingJob,
@@ -88,16 +87,13 @@ def pretrain(
       InputError: a parameter or the data cannot be used, or another worker is gone.
     """
     engine = engine or make_engine(Devices())
+    started = time.monotonic() if started is None else started
     with engine.translate_errors():
-        return _pretrain(job, engine, time.monotonic() if started is None else started)
-
-
-def _pretrain(job: PretrainingJob, engine: Engine, started: float) -> dict[str, float]:
-    plan = make_plan(with_steps_of_budget(for_engine(job, engine), engine, started))
-    longest = max(each.records.max_seq_length for each in plan.data)
-    batch_size = plan.job.loop.train_batch_size
-    model_folders.check_rows(plan.config, longest, batch_size, parts_of(plan, engine))
-    return model_folders.train_in(plan, engine, lambda check_lock: _train(plan, engine, check_lock))
+        plan = make_plan(with_steps_of_budget(for_engine(job, engine), engine, started))
+        longest = max(each.records.max_seq_length for each in plan.data)
+        batch_size = plan.job.loop.train_batch_size
+        model_folders.check_rows(plan.config, longest, batch_size, parts_of(plan, engine))
+        return model_folders.train_in(plan, engine, lambda check: _train(plan, engine, check))
 
 
 def _train(
@@ -326,7 +322,11 @@ def with_steps_of_budget(job: PretrainingJob, engine: Engine, started: float) ->
       InputError: the budget is too small or too large, or there are several machines.
     """
     if job.num_train_epochs:
-        return replace_steps(job, _steps_of_epochs(job))
+        records = open_records(job.data, "--data", job.objective)
+        steps = job.num_train_epochs * records.instances / job.loop.train_batch_size
+        # The steps on longer records follow.
+        steps /= 1 - job.long_data_share if job.long_data else 1
+        return replace_steps(job, min(max(1, round(steps)), MOST_STEPS))
     if job.budget is None:
         return job
     if engine.are_several:
@@ -385,14 +385,6 @@ def steps_in_time(plan: PretrainingPlan, measured: Measured, seconds: float) -> 
         seconds -= measured.seconds_to_compile / len(measured.rates)
         seconds -= evaluations * min(batches * of_batch, longest)
     return max(seconds, 0.0) / mean
-
-
-def _steps_of_epochs(job: PretrainingJob) -> int:
-    """Returns the steps of the passes over the records, with those on longer records behind."""
-    records = open_records(job.data, "--data", job.objective)
-    steps = job.num_train_epochs * records.instances / job.loop.train_batch_size
-    steps /= 1 - job.long_data_share if job.long_data else 1
-    return min(max(1, round(steps)), MOST_STEPS)
 
 
 def _with_steps(job: PretrainingJob, steps: int) -> PretrainingJob:
@@ -455,9 +447,10 @@ def estimate(job: PretrainingJob, engine: Engine | None = None) -> list[str]:
         plan = make_plan(_with_steps(job, steps))
     seconds = _seconds_of_steps(plan, measured)
     rates = [f"{rate:,.3g} steps/s of {length} tokens" for length, rate in measured.rates.items()]
+    operations = sum(each.steps * step_flops(plan, each, engine) for each in plan.data)
     return [
         *introduction(plan, measured.weights, engine),
-        f"operations: {total_flops(plan, engine):.2e}",
+        f"operations: {operations:.2e}",
         f"rate: {', '.join(rates)} ({how})",
         f"time: {duration(seconds)}, and that of evaluations and checkpoints"
         if job.budget is None
@@ -490,7 +483,9 @@ def introduction(plan: PretrainingPlan, weights: int, engine: Engine) -> list[st
         if (depth := plan.generator.num_hidden_layers) != plan.config.num_hidden_layers:
             lines[0] += f" with {counted(depth, 'layer')}"
     if plan.teacher:
-        lines.append(plan.teacher.description())
+        states = " and hidden states" if plan.teacher.has_states else ""
+        path = plan.teacher.weights.path
+        lines.append(f"teacher {path}: its masked-LM distribution{states}")
     if job.attend_within_documents:
         lines.append("every token attends to its own document only")
     for each in plan.data:

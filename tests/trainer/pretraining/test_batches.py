@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.batches import assert_same, take
 
 from beambert.errors import InputError
+from beambert.model.objectives import BERT
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.pretraining import batches as batching
@@ -26,7 +27,7 @@ from beambert.trainer.pretraining.batches import (
     shares_of,
     training_batches,
 )
-from beambert.trainer.pretraining.records import check_same, open_records
+from beambert.trainer.pretraining.records import open_held_out, open_records
 from beambert.trainer.pretraining.run import (
     describe_characters,
     losses_per_character,
@@ -282,7 +283,7 @@ def test_held_out_records_of_another_vocabulary_are_refused(
     other_vocabulary = Vocabulary((*vocabulary.tokens, "more"))
     other = make_records(tmp_path / "other", vocabulary=other_vocabulary, documents_a_shard=(2,))
     with pytest.raises(InputError) as caught:
-        check_same(records, open_records(str(other), "--eval_data"))
+        open_held_out(records, [str(other)], BERT)
     for part in ("--eval_data", str(other), vocabulary.sha256[:12], other_vocabulary.sha256[:12]):
         assert part in str(caught.value)
 
@@ -290,7 +291,7 @@ def test_held_out_records_of_another_vocabulary_are_refused(
 def test_held_out_records_of_another_length_are_refused(records, make_records, tmp_path):
     other = make_records(tmp_path / "other", length=24, documents_a_shard=(2,))
     with pytest.raises(InputError, match=r"--eval_data=.*max_seq_length is 24.*is 32"):
-        check_same(records, open_records(str(other), "--eval_data"))
+        open_held_out(records, [str(other)], BERT)
 
 
 exact = settings(derandomize=True, max_examples=25, deadline=None, database=None)
