@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from beambert.config import REQUIRED, read_settings, setting, settings_parser
-from beambert.console import counted
 from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
 from beambert.process import loading
 from beambert.trainer.loop.config import EngineSettings
@@ -150,11 +149,4 @@ def main(argv: Sequence[str]) -> None:
     # TensorFlow, whose import takes seconds, comes after the flags.
     with loading():
         from beambert.trainer.embedding.writing import embed_files
-    found = embed_files(job)
-    output = job.output.rstrip("/")
-    if found.was_done:
-        print(f"{output}: already finished by the same command, nothing to do")
-        return
-    most = found.max_seq_length
-    cut = f"; {counted(found.cut, 'text')} cut to {most:,} tokens" if found.cut else ""
-    print(f"{output}: embeddings of {counted(found.texts, 'text')}, {found.width:,} wide{cut}")
+    embed_files(job)

@@ -67,18 +67,18 @@ def unit(vectors):
 class SentenceEncoder(keras.Model):
     """Vectors of documents; the constructor creates every variable."""
 
-    def __init__(self, config: EncoderConfig, seed: int = 0, pooling: Pooling | None = None):
+    def __init__(self, config: EncoderConfig, seed: int, pooling: Pooling):
         """Creates the encoder, which has no pooler.
 
         Args:
           config: sizes, activation and dropout rates.
           seed: seed of every initial weight.
-          pooling: what is taken of the tokens of the last layer (default: their mean).
+          pooling: what is taken of the tokens of the last layer.
         """
         super().__init__(name="sentence_encoder")
         self.config = config
         self.encoder = family_of(config).encoder(config, seed, has_pooler=False)
-        self.pooling = pooling or Pooling()
+        self.pooling = pooling
         self.built = True
 
     def call(self, features, dropout_seed=None):

@@ -32,7 +32,6 @@ class AskedEncoder:
     """An encoder that can be asked.
 
     Attributes:
-      path: path as it was given.
       model: the model with its head.
       engine: what computes.
       vocabulary: vocabulary of its ids.
@@ -41,7 +40,6 @@ class AskedEncoder:
       longest: greatest number of tokens that it reads; positions behind them are untrained.
     """
 
-    path: str
     model: BertPretrainer
     engine: Engine
     vocabulary: Vocabulary
@@ -164,9 +162,8 @@ def open_encoder(path: str) -> AskedEncoder:
     longest = found.config.longest_sequence
     if found.config.has_position_table:
         longest = min(longest, found.trained_positions or longest)
-    return AskedEncoder(
-        path, model, engine, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary), longest
-    )
+    ids = TokenIds.of(found.vocabulary)
+    return AskedEncoder(model, engine, found.vocabulary, tokenizer, ids, longest)
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from beambert.model.replaced_tokens import ElectraPretrainer, ReplacedTokenPretr
 from beambert.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.loop.engine import has_tensorflow
+from beambert.trainer.tasks.base import objective_of_kind
 
 # Family -> its model of replaced token detection; that of the others has layers of BERT.
 _REPLACED_TOKENS = {"deberta-v2": DebertaReplacedTokenPretrainer}
@@ -56,8 +57,6 @@ def build_model(
     kind: str, config: EncoderConfig, num_labels: int, seed: int, head: Head = PLAIN_HEAD
 ) -> keras.Model:
     """Returns the model of a kind of task."""
-    from beambert.trainer.tasks.base import objective_of_kind
-
     return objective_of_kind(kind).model(config, num_labels, seed, head)
 
 

@@ -5,7 +5,6 @@ import functools
 from collections.abc import Sequence
 
 from beambert.config import Settings, read_settings, setting, settings_parser
-from beambert.console import counted
 from beambert.io import check_folder
 from beambert.process import loading
 
@@ -55,9 +54,4 @@ def main(argv: Sequence[str]) -> None:
         check_folder(folder, f"--embeddings={folder}")
     with loading():
         from beambert.trainer.retrieval.indexing import make_index
-    found = make_index(flags.embeddings, flags.output)
-    output = flags.output.rstrip("/")
-    if found.was_done:
-        print(f"{output}: already finished by the same command, nothing to do")
-        return
-    print(f"{output}: vectors and words of {counted(found.passages, 'passage')}")
+    make_index(flags.embeddings, flags.output)

@@ -307,18 +307,18 @@ def padded(
     return ids_BL, mask_BL
 
 
-def open_embedder(path: str, flag: str = "--model") -> Embedder:
+def open_embedder(path: str) -> Embedder:
     """Opens a model folder, a folder of Hugging Face or sentence-transformers, or a TF1 checkpoint.
 
     Of a fine-tuned model, its encoder is taken.
 
     Args:
-      path: path of the folder, or prefix of the checkpoint.
-      flag: name of the flag that gave the path, for messages.
+      path: path of the folder, or prefix of the checkpoint; the value of --model.
 
     Raises:
       InputError: the encoder cannot be read.
     """
+    flag = "--model"
     engine, settings = make_engine(), read_settings(path, flag)
     where, own = settings.encoder, None
     if io.exists(f"{where}/{TRAINING_FILE}"):

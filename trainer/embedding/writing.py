@@ -192,14 +192,14 @@ def read_part(path: str, content: bytes) -> pa.Table:
         ) from error
 
 
-def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder:
+def open_embeddings(folder: str) -> EmbeddingsFolder:
     """Opens a folder that `beambert embed` finished.
 
     Raises:
       InputError: there is none.
     """
     folder = folder.rstrip("/")
-    name = f"{flag}={folder}"
+    name = f"--embeddings={folder}"
     if not is_embeddings(folder):
         raise InputError(
             f"{name}: not a finished folder of `beambert embed`; check the path, or give its "
@@ -225,26 +225,7 @@ def is_embeddings(folder: str) -> bool:
 PART_TEXTS = 8192
 
 
-@dataclasses.dataclass(frozen=True)
-class Embedded:
-    """What a folder of embeddings has.
-
-    Attributes:
-      texts: number of texts.
-      cut: number of texts that were longer than the model reads, and were cut.
-      width: number of components of an embedding.
-      max_seq_length: greatest number of tokens of a text, with [CLS] and [SEP].
-      was_done: whether the same command had finished it before.
-    """
-
-    texts: int
-    cut: int
-    width: int
-    max_seq_length: int
-    was_done: bool = False
-
-
-def embed_files(job: "EmbeddingJob") -> Embedded:
+def embed_files(job: "EmbeddingJob") -> None:
     """Writes the embeddings of the texts of files, in their order.
 
     Each file `part-*.parquet` has the columns `file`, `line`, `start`, `id` if there are
@@ -277,8 +258,8 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
     }
     with folders.claimed(output, identity) as folder:
         if folder.is_finished:
-            info = folder.read_json(INFO_FILE)
-            return Embedded(info["texts"], info["cut"], width, longest, was_done=True)
+            print(f"{output}: already finished by the same command, nothing to do")
+            return
         rows, report, of_parts = read_texts(paths, job, sums), show_progress("texts"), []
         for number, start in enumerate(range(0, texts, PART_TEXTS)):
             part = list(itertools.islice(rows, PART_TEXTS))
@@ -300,7 +281,8 @@ def embed_files(job: "EmbeddingJob") -> Embedded:
             of_parts.append(hashlib.sha256(data).hexdigest())
         found = {"texts": texts, "cut": cut, "width": width, "sha256": of_parts}
         folder.write_json(INFO_FILE, found | identity)
-    return Embedded(texts, cut, width, longest)
+    shortened = f"; {counted(cut, 'text')} cut to {longest:,} tokens" if cut else ""
+    print(f"{output}: embeddings of {counted(texts, 'text')}, {width:,} wide{shortened}")
 
 
 def table_of(rows: Sequence[TextRow], vectors: np.ndarray, has_ids: bool) -> pa.Table:

@@ -80,17 +80,6 @@ LONGEST_LENGTH = 1 << 15
 
 
 @dataclasses.dataclass(frozen=True)
-class _Start:
-    """The encoder that fine-tuning starts from."""
-
-    config: EncoderConfig
-    vocabulary: Vocabulary
-    do_lower_case: bool
-    max_seq_length: int
-    weights: InitialWeights | None
-
-
-@dataclasses.dataclass(frozen=True)
 class FinetuningPlan:
     """Everything that a fine-tuning needs, read and checked.
 
@@ -177,28 +166,28 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
             f"--lora_rank={job.lora_rank}: --freeze_encoder leaves nothing of the encoder to "
             "train; give one of the two"
         )
-    start = _start(job)
+    config, weights, *inputs = _start(job)
     notes: list[str] = []
     data_of = objective_of_kind(job.task.kind).DATA
     data = data_of(job.task, job.data_dir, notes.append, job.skip_bad_rows)
-    inputs = start.vocabulary, start.do_lower_case, start.max_seq_length
     text_features = data.text_features(job, *inputs)
-    if data.has_segments and start.config.segments == 1 and text_features.vocabulary.second_segment:
+    if data.has_segments and config.segments == 1 and text_features.vocabulary.second_segment:
         raise InputError(
             f"--init={job.init}: has only one segment type (type_vocab_size), but {data.task.name} "
             "has pairs; use another encoder"
         )
     check_names(data.task.class_weights, data.labels)
-    data.check_job(job, start.config, start.vocabulary)
+    data.check_job(job, config)
     if isinstance(data.task, VectorTask):
         notes += settings_notes(job.init)
-    optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
-    return FinetuningPlan(
-        job, start.config, start.weights, text_features, data, notes, optimizer, loop
-    )
+    optimizer, loop = _schedule(job, data.counts[TRAIN], config)
+    return FinetuningPlan(job, config, weights, text_features, data, notes, optimizer, loop)
 
 
-def _start(job: FinetuningJob) -> _Start:
+def _start(
+    job: FinetuningJob,
+) -> tuple[EncoderConfig, InitialWeights | None, Vocabulary, bool, int]:
+    """Returns the encoder: its configuration and weights; its vocabulary, lower-casing, length."""
     if job.init != RANDOM:
         for name in ("model", "vocab_file", "tokenizer", "do_lower_case"):
             if (value := getattr(job, name)) is not None:
@@ -210,7 +199,7 @@ def _start(job: FinetuningJob) -> _Start:
         found.check("--init")
         length = _length(job, found.max_seq_length, found.config)
         found = found.with_positions(length, job.init_positions)
-        return _Start(found.config, found.vocabulary, found.do_lower_case, length, found)
+        return found.config, found, found.vocabulary, found.do_lower_case, length
     if job.init_positions != KEEP:
         raise InputError(
             f"--init_positions={job.init_positions}: needs an encoder, not --init=random; leave it "
@@ -228,7 +217,7 @@ def _start(job: FinetuningJob) -> _Start:
             )
     vocabulary, do_lower_case = read_given(job.vocab_file, job.tokenizer, job.do_lower_case)
     config = model_config(job.model, vocabulary)
-    return _Start(config, vocabulary, do_lower_case, _length(job, None, config), None)
+    return config, None, vocabulary, do_lower_case, _length(job, None, config)
 
 
 def _length(job: FinetuningJob, trained: int | None, config: EncoderConfig) -> int:

@@ -51,22 +51,18 @@ def finetune(job: FinetuningJob, engine: Engine | None = None) -> dict[str, floa
     """
     engine = engine or make_engine(Devices())
     with engine.translate_errors():
-        return _finetune(job, engine)
-
-
-def _finetune(job: FinetuningJob, engine: Engine) -> dict[str, float]:
-    plan = make_plan(for_engine(job, engine))
-    parts = engine.num_replicas_in_sync * job.loop.gradient_accumulation_steps
-    plan.data.check_batch(job.loop.train_batch_size, parts)
-    length = plan.text_features.max_seq_length
-    sequences = plan.data.sequences * job.task.windows
-    model_folders.check_rows(plan.config, length, job.loop.train_batch_size, parts, sequences)
-    return model_folders.train_in(
-        plan,
-        engine,
-        lambda check_lock: _train(plan, engine, check_lock),
-        lambda model: _save_graph(model, plan),
-    )
+        plan = make_plan(for_engine(job, engine))
+        parts = engine.num_replicas_in_sync * job.loop.gradient_accumulation_steps
+        plan.data.check_batch(job.loop.train_batch_size, parts)
+        length = plan.text_features.max_seq_length
+        sequences = plan.data.sequences * job.task.windows
+        model_folders.check_rows(plan.config, length, job.loop.train_batch_size, parts, sequences)
+        return model_folders.train_in(
+            plan,
+            engine,
+            lambda check_lock: _train(plan, engine, check_lock),
+            lambda model: _save_graph(model, plan),
+        )
 
 
 def _train(
@@ -88,9 +84,9 @@ def _train(
         results |= {f"words_{name}": value for name, value in data.by_words().items()}
         print(f"{output.model_dir}: {describe_results(data, results)}", flush=True)
         if plan.job.lora_rank:
-            write_adapter(run.model, plan.training, plan.job.init, output.model_dir)
-            merge_lora(run.model.encoder)
-    return run.model, results
+            write_adapter(run.trainer.model, plan.training, plan.job.init, output.model_dir)
+            merge_lora(run.trainer.model.encoder)
+    return run.trainer.model, results
 
 
 def describe_results(data: TaskData, results: dict[str, float]) -> str:
@@ -209,11 +205,6 @@ class _Finetuning:
         if plan.job.lora_rank:
             add_lora(model.encoder, plan.job.lora_rank, plan.loop.random_seed)
         return model
-
-    @property
-    def model(self) -> keras.Model:
-        """The model of the task."""
-        return self.trainer.model
 
     def phase(self) -> Phase:
         """Returns the only phase of the training."""

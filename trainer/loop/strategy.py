@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from beambert.errors import InputError
 from beambert.io import reason
-from beambert.trainer.loop.config import Devices
 
 # The machines of a cluster start minutes apart, since each loads its image first.
 MINUTES_TO_START = 10
@@ -135,10 +134,9 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
         several GPUs if there are any, and one device otherwise.
 
     Raises:
-      InputError: the name is unknown, the TPU cannot be used, TF_CONFIG is not valid,
-        or a worker that it names does not answer.
+      InputError: the TPU cannot be used, TF_CONFIG is not valid, or a worker that it names does
+        not answer.
     """
-    Devices(strategy=name)  # checks the name
     _grow_memory()
     if name == "auto":
         name = _detect()

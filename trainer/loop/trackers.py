@@ -61,7 +61,8 @@ class TrainingLog:
           step: step that the training continues from; 0 for a new training.
         """
         if self._writes:
-            self._rows = {(row["split"], row["step"]): row for row in _rows_until(self._path, step)}
+            rows = rows_of(io.read_bytes(self._path)) if io.exists(self._path) else []
+            self._rows = {(row["split"], row["step"]): row for row in rows if row["step"] <= step}
         if self._service:
             self._service.put("start", configuration)
 
@@ -307,12 +308,6 @@ def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, An
 def rounded(values: Mapping[str, float]) -> dict[str, float]:
     """Returns metrics with six digits; float32 has little more than that."""
     return {name: float(f"{value:.6g}") for name, value in values.items()}
-
-
-def _rows_until(path: str, step: int) -> list[dict[str, Any]]:
-    """Returns the lines of a metrics.jsonl up to a step; none if there is no such file."""
-    data = io.read_bytes(path) if io.exists(path) else b""
-    return [row for row in rows_of(data) if row["step"] <= step]
 
 
 def rows_of(data: bytes) -> list[dict[str, Any]]:

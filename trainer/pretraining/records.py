@@ -173,7 +173,7 @@ def check_same(records: Records, other: Records, flag: str, parameters: Sequence
         if mine != theirs:
             raise InputError(
                 f"{flag}={other.folder}: its {name} is {theirs}, that of --data={records.folder} "
-                f"is {mine}; make both in one run of `beambert data`"
+                f"is {mine}; make both in one run of `beambert data`, or with the same flags"
             )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from beambert import folders, io
-from beambert.console import show_progress
+from beambert.console import counted, show_progress
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.io import is_local
@@ -193,23 +193,9 @@ def open_bm25(folder: str, count: int) -> Bm25:
 
 # What is in the folder, the passages without their vectors, and these, scaled to the length 1.
 INDEX_FILE, PASSAGES_FILE, VECTORS_FILE = "index.json", "passages.arrow", "vectors.npy"
-# The flags behind the values that decide the index.
 
 
-@dataclasses.dataclass(frozen=True)
-class Indexed:
-    """What an index has.
-
-    Attributes:
-      passages: number of passages.
-      was_done: whether the same command had finished it before.
-    """
-
-    passages: int
-    was_done: bool = False
-
-
-def make_index(embeddings: Sequence[str], output: str) -> Indexed:
+def make_index(embeddings: Sequence[str], output: str) -> None:
     """Makes an index of folders of embeddings, which `searching.open_index` opens.
 
     Args:
@@ -231,13 +217,14 @@ def make_index(embeddings: Sequence[str], output: str) -> Indexed:
     with folders.claimed(output, identity) as folder:
         if folder.is_finished:
             check_files(output, folder.read_json(INDEX_FILE))
-            return Indexed(count, was_done=True)
+            print(f"{output}: already finished by the same command, nothing to do")
+            return
         with io.translate_errors(output, "written"):
             _write(found, output)
         files = (PASSAGES_FILE, VECTORS_FILE, *WORDS_FILES)
         sums = {name: io.sha256_of(f"{output}/{name}") for name in files}
         folder.write_json(INDEX_FILE, identity | {"passages": count, "files": sums})
-    return Indexed(count)
+    print(f"{output}: vectors and words of {counted(count, 'passage')}")
 
 
 def check_files(folder: str, about: Mapping[str, Any]) -> None:

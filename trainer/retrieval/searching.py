@@ -64,14 +64,12 @@ class Index:
     """An index whose files are mapped into memory.
 
     Attributes:
-      name: the index as messages name it.
       info: content of its `index.json`.
       passages: the rows of the passages.
       units_NH: their vectors, of length 1, float32.
       bm25: their words.
     """
 
-    name: str
     info: dict[str, Any]
     passages: pa.Table
     units_NH: np.ndarray
@@ -92,14 +90,10 @@ class Index:
         rankings = []
         if way in (VECTORS, BOTH):
             unit_H = vector_H / max(float(np.linalg.norm(vector_H)), 1e-12)
-            rankings.append(self.nearest(unit_H, depth))
+            rankings.append(best_of(self.units_NH @ unit_H, depth))
         if way in (WORDS, BOTH):
             rankings.append(self.bm25.search(words_of(query), depth))
         return self._hits(fused(rankings, count) if way == BOTH else rankings[0])
-
-    def nearest(self, unit_H: np.ndarray, count: int) -> Ranking:
-        """Returns the passages with the greatest cosines; `unit_H` is a vector of length 1."""
-        return best_of(self.units_NH @ unit_H, count)
 
     def _hits(self, ranking: Ranking) -> list[Hit]:
         found = []
@@ -113,14 +107,14 @@ class Index:
         return found
 
 
-def open_index(folder: str, flag: str = "--index") -> Index:
+def open_index(folder: str) -> Index:
     """Opens a folder that `beambert index` finished.
 
     Raises:
       InputError: there is none on this machine, it is damaged.
     """
     folder = folder.rstrip("/")
-    name = f"{flag}={folder}"
+    name = f"--index={folder}"
     if not all(os.path.exists(f"{folder}/{file}") for file in (MARKER_FILE, INDEX_FILE)):
         if is_embeddings(folder):
             raise InputError(
@@ -135,7 +129,7 @@ def open_index(folder: str, flag: str = "--index") -> Index:
     check_files(folder, about)
     passages = open_table(f"{folder}/{PASSAGES_FILE}")
     units_NH = np.load(f"{folder}/{VECTORS_FILE}", mmap_mode="r")
-    return Index(name, about, passages, units_NH, open_bm25(folder, passages.num_rows))
+    return Index(about, passages, units_NH, open_bm25(folder, passages.num_rows))
 
 
 def query_embedder(index: Index, embedder: Embedder, prefix: str | None = None) -> Embedder:
@@ -183,7 +177,7 @@ class Reranker(abc.ABC):
 
     @abc.abstractmethod
     def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
-        """Returns the relevance of each text for a query, float32 [texts]."""
+        """Returns the relevance of each of one text or more for a query, float32 [texts]."""
 
     def rerank(self, query: str, hits: Sequence[Hit], count: int) -> list[Hit]:
         """Returns the most relevant hits, the best first, with their relevance as scores.
@@ -195,6 +189,8 @@ class Reranker(abc.ABC):
           hits: the candidates, the best first.
           count: number of hits to return.
         """
+        if not hits:
+            return []
         scores = self.scores(query, [hit.text for hit in hits])
         order = np.argsort(-scores, kind="stable")[:count]
         return [dataclasses.replace(hits[i], score=float(scores[i])) for i in order.tolist()]
@@ -215,8 +211,6 @@ class CrossEncoder(Reranker):
 
     def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """Returns the relevance of each text for a query, from 0 to 1, float32 [texts]."""
-        if not texts:
-            return np.zeros(0, np.float32)
         features = self._text_features([query] * len(texts), texts)
         logits = np.array(self._batches.outputs(features))[:, 0]
         return 1 / (1 + np.exp(-logits))
@@ -244,8 +238,6 @@ class LateInteractionReranker(Reranker):
 
     def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """Returns the score of each text for a query, float32 [texts]."""
-        if not texts:
-            return np.zeros(0, np.float32)
         self._read([text for text in dict.fromkeys(texts) if text not in self._kept])
         documents = []
         for text in texts:
@@ -304,17 +296,17 @@ _RERANKERS: Mapping[str, type[CrossEncoder | LateInteractionReranker]] = {
 }
 
 
-def open_reranker(path: str, flag: str = "--reranker") -> Reranker:
+def open_reranker(path: str) -> Reranker:
     """Opens a model folder.
 
     Raises:
       InputError: the model cannot be read, or was trained on another kind of task.
     """
-    found = model_folders.open_model(path, flag)
+    found = model_folders.open_model(path, "--reranker")
     its_class = _RERANKERS.get(found.training["kind"])
     if its_class is None or not found.training["is_pair"]:
         raise InputError(
-            f"{flag}={path}: was not trained to rank pairs of texts; give a model of `beambert "
+            f"--reranker={path}: was not trained to rank pairs of texts; give a model of `beambert "
             f"finetune --task={RERANK}` or {LATE_INTERACTION}"
         )
     return its_class(found)

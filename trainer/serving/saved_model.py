@@ -93,12 +93,12 @@ def save_task_model(
 
 def _save(module: Any, path: str) -> None:
     with io.temporary_path(path) as temporary:
-        save_module(module, module.functions, temporary)
+        tf.saved_model.save(module, temporary, signatures=dict(module.functions))
         io.move(temporary, path)
 
 
 def module_of(found: ModelFolder) -> tf.Module:
-    """Returns the module of a fine-tuned model, for `save_module`, from the files of its folder.
+    """Returns the module of a fine-tuned model that is saved, from the files of its folder.
 
     Raises:
       InputError: the weights cannot be read.
@@ -110,11 +110,6 @@ def module_of(found: ModelFolder) -> tf.Module:
     else:
         features = TextFeatures(*given, training.get("windows", 1))
     return objective_of_kind(training["kind"]).graph(task_model(found), features, training)
-
-
-def save_module(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:
-    """Writes a module as a SavedModel with the given signatures."""
-    tf.saved_model.save(module, path, signatures=dict(signatures))
 
 
 if __name__ == "__main__":

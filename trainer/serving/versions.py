@@ -39,7 +39,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
 from beambert.process import logging_restored
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
-from beambert.trainer.serving.saved_model import EncoderModule, module_of, save_module
+from beambert.trainer.serving.saved_model import EncoderModule, module_of
 from beambert.trainer.weights.model_card import block, model_card
 
 
@@ -290,7 +290,7 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
         version_held(output, number) as path,
         io.temporary_path(path, output) as temporary,
     ):
-        save_module(module, functions, temporary)
+        tf.saved_model.save(module, temporary, signatures=dict(functions))
         weights = weights_sha256(model_dir)
         source = {"model": io.absolute(model_dir), "weights_sha256": weights}
         content = json.dumps(source, indent=1).encode()

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
-import numpy as np
 from keras import ops
 
 from beambert.model.classifier import Head
@@ -24,7 +23,6 @@ from beambert.pipelines.tasks.reading import read_splits
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.task import DEV, TRAIN, Outcomes, Task, TaskFeatures
 from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.loop.objectives import Features, Objective, Sums, Tensor, example_weights
 
 if TYPE_CHECKING:
@@ -85,7 +83,7 @@ class TaskData:
         """Number of sequences of an example: that of its endings, or else 1."""
         return self.task.sequences(self.examples[TRAIN][0])
 
-    def check_job(self, job: Any, config: EncoderConfig, vocabulary: Vocabulary) -> None:
+    def check_job(self, job: Any, config: EncoderConfig) -> None:
         """Refuses settings of a `FinetuningJob`, or an encoder, that the kind cannot learn with.
 
         Raises:
@@ -119,8 +117,9 @@ class TaskData:
             features = self.task.features(*given)
             cut = self.task.count_cut(*given, features)
             if self.task.class_weights and split == TRAIN:
-                weights = self.task.class_weights, self.labels, features.targets["label_ids"]
-                features = with_target(features, "loss_weights", loss_weights(*weights))
+                given = self.task.class_weights, self.labels, features.targets["label_ids"]
+                targets = {**features.targets, "loss_weights": loss_weights(*given)}
+                features = dataclasses.replace(features, targets=targets)
             self._features[split], self._cut[split] = features, cut
 
     def features(self, split: str) -> TaskFeatures:
@@ -161,11 +160,6 @@ class TaskData:
     def sha256(self) -> dict[str, str]:
         """Returns the SHA-256 of each split's files."""
         return dict(self._read.sha256)
-
-
-def with_target(features: TaskFeatures, name: str, values: np.ndarray) -> TaskFeatures:
-    """Returns features with a further target."""
-    return dataclasses.replace(features, targets={**features.targets, name: values})
 
 
 def objective_of_kind(kind: str) -> "type[TaskObjective]":

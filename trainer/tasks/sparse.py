@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 class SparseEncoder(BertPretrainer):
     """Weights of the tokens of the vocabulary; it has the variables of a masked language model."""
 
-    def __init__(self, config: EncoderConfig, seed: int = 0):
-        """Creates the encoder and the head of masked LM."""
-        super().__init__(config, seed, MLM)
-
     def call(self, features, dropout_seed=None):
         """Returns the weights of a batch, float32 [B, V].
 
@@ -68,7 +64,7 @@ class SparseObjective(VectorObjective):
     @staticmethod
     def model(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
         """Returns an encoder of texts as sparse vectors."""
-        return SparseEncoder(config, seed)
+        return SparseEncoder(config, seed, MLM)
 
     def sums_of(self, logits: Tensor, features: Features) -> Sums:
         """Returns the sums over the examples of both losses and of the texts that are found."""

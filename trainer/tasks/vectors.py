@@ -17,7 +17,6 @@ from beambert.model.sentence_encoder import Pooling, SentenceEncoder, unit
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tasks.vectors import COSINE, VectorTask
-from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE
 from beambert.trainer.loop.objectives import (
     Features,
@@ -164,7 +163,7 @@ class VectorData(TaskData):
         ]
         return int(-(-max(lengths) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
 
-    def check_job(self, job: Any, config: EncoderConfig, vocabulary: Vocabulary) -> None:
+    def check_job(self, job: Any, config: EncoderConfig) -> None:
         """Refuses settings that vectors of texts cannot be learnt with."""
         task = self.task
         if job.freeze_encoder:
@@ -282,13 +281,9 @@ class VectorObjective(TaskObjective):
 
         _, is_found = in_batch(logits, ids, rows, self._task.temperature)
         return {
-            "cross_entropy": ops.sum(rows * at_dims(loss, logits, self._dims)),
+            "cross_entropy": ops.sum(rows * at_dims(loss, logits, self._task.matryoshka_dims)),
             "in_batch_accuracy": ops.sum(rows * is_found),
         }
-
-    @property
-    def _dims(self) -> Sequence[int]:
-        return self._task.matryoshka_dims
 
     def outputs_of(self, logits: Tensor) -> dict[str, Tensor]:
         """Returns `vectors` float32 [B, S, H]."""
@@ -310,7 +305,7 @@ class _ScoreObjective(VectorObjective, abc.ABC):
         def loss(vectors: Tensor) -> Tensor:
             return self._loss(cosines(vectors), scores, rows)
 
-        return {self.losses[0]: at_dims(loss, logits, self._dims)}
+        return {self.losses[0]: at_dims(loss, logits, self._task.matryoshka_dims)}
 
     @abc.abstractmethod
     def _loss(self, found: Tensor, scores: Tensor, rows: Tensor) -> Tensor:

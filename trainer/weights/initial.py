@@ -30,6 +30,7 @@ from beambert.trainer.loop.checkpoints import (
 from beambert.trainer.loop.config import ALL
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.models import build_pretrainer, pretrained_model, task_model
+from beambert.trainer.tasks.base import objective_of_kind
 from beambert.trainer.weights.adaptation import (
     KEEP,
     TILE,
@@ -186,6 +187,9 @@ class InitialWeights:
           length: number of tokens of the longest sequence.
           way: what to do with positions that were not trained, `KEEP` or `TILE`. Only the second
             gives the encoder more positions than it has.
+
+        Raises:
+          InputError: they are to be tiled, and the encoder has no table of them.
         """
         there = self.config.longest_sequence
         trained = min(self.trained_positions or there, there)
@@ -193,7 +197,12 @@ class InitialWeights:
             return self
         note = f"{self.path}: positions {trained + 1} to {length} were not trained"
         if not self.config.has_position_table:
-            return self._without_table(length, way, note)
+            if way == KEEP:
+                return dataclasses.replace(self, notes=(note,))
+            raise InputError(
+                f"--init_positions={way}: {self.path} computes positions and has no table of them; "
+                "leave it out"
+            )
         first, table = self.config.first_position, f"{self.config.family}/{_POSITIONS}"
         if way == KEEP:
             advice = f"--init_positions={TILE} makes them of the trained ones"
@@ -238,15 +247,6 @@ class InitialWeights:
         return dataclasses.replace(
             self, config=config, vocabulary=vocabulary, read=read, notes=(*self.notes, note)
         )
-
-    def _without_table(self, length: int, way: str, note: str) -> "InitialWeights":
-        """Returns the weights of an encoder that computes positions, for sequences of a length."""
-        if way != KEEP:
-            raise InputError(
-                f"--init_positions={way}: {self.path} computes positions and has no table of them; "
-                "leave it out"
-            )
-        return dataclasses.replace(self, notes=(note,))
 
     def check(self, flag: str) -> None:
         """Refuses weights that `load_into` cannot use, before the job writes anything.
@@ -359,7 +359,7 @@ def _open_own(path: str, flag: str) -> InitialWeights:
     found = model_folders.open_model(path, flag)
     kind = found.training["kind"]
     load = pretrained_model if kind == PRETRAINING else task_model
-    has_other_head = kind != PRETRAINING and not _makes_vectors(kind)
+    has_other_head = kind != PRETRAINING and not objective_of_kind(kind).IS_ENCODER
 
     def read() -> dict[str, np.ndarray]:
         model = load(found)
@@ -379,13 +379,6 @@ def _parts(paths: Sequence[str]) -> str:
     """Returns the parts of a model that variables belong to, in words where there are some."""
     named = (next((w for part, w in _PARTS.items() if part in path), path) for path in paths)
     return _list(list(dict.fromkeys(named)))
-
-
-def _makes_vectors(kind: str) -> bool:
-    """Returns whether the models of a kind of task are encoders that make vectors."""
-    from beambert.trainer.tasks.base import objective_of_kind  # which imports TensorFlow
-
-    return objective_of_kind(kind).IS_ENCODER
 
 
 def _list(names: Sequence[str]) -> str:

@@ -69,8 +69,6 @@ class WeightFiles:
         for path in self.parts:
             try:
                 theirs |= self.read(path)
-            except InputError:
-                raise
             except (
                 *io.storage_errors(),
                 ValueError,
