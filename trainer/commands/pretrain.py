@@ -131,7 +131,7 @@ def main(argv: Sequence[str]) -> None:
     started = time.monotonic()
     flags, given = _parse(argv)
     command, devices = read_settings(Command, flags), read_settings(Devices, flags)
-    _check_values(flags, given)
+    job = PretrainingJob.by_recipe(command.recipe, **given)
     _check_paths(flags)
     _check_length(flags)
     with loading():
@@ -139,7 +139,6 @@ def main(argv: Sequence[str]) -> None:
 
         choose_engine(devices)
         from beambert.trainer.pretraining.run import estimate, pretrain
-    job = PretrainingJob.by_recipe(command.recipe, **given)
     engine = make_engine(devices)
     if job.init:
         print(_describe_continuing(job), flush=True)
@@ -159,14 +158,10 @@ def check_values(argv: Sequence[str]) -> None:
       InputError: a flag cannot be used.
     """
     flags, given = _parse(argv)
-    _check_values(flags, given)
-    _check_length(flags)
-
-
-def _check_values(flags: argparse.Namespace, given: Mapping[str, Any]) -> None:
-    rate = {} if flags.recipe else {"learning_rate": bert_base()["learning_rate"]}
     # With --init the rate follows from the encoder, which is not read.
+    rate = {} if flags.recipe else {"learning_rate": bert_base()["learning_rate"]}
     PretrainingJob.from_values(flags.recipe, {**rate, **given})
+    _check_length(flags)
 
 
 def _check_length(flags: argparse.Namespace) -> None:

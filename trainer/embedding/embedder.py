@@ -23,13 +23,13 @@ from beambert.trainer import model_folders
 from beambert.trainer.loop.engine import Engine, make_engine
 from beambert.trainer.loop.objectives import Tensor
 from beambert.trainer.models import task_model
+from beambert.trainer.weights.config_files import CONFIG_FILES
 from beambert.trainer.weights.initial import open_initial
 from beambert.trainer.weights.tokenizer_files import (
     read_list,
     read_optional_json,
     transformers_tokenizer,
 )
-from beambert.trainer.weights.weight_files import CONFIG_FILES
 
 # The modules in their order, and the settings of the encoder's, of all, and of a module.
 MODULES_FILE, ENCODER_FILE = "modules.json", "sentence_bert_config.json"

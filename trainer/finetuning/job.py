@@ -14,7 +14,7 @@ from beambert.pipelines.tasks.classification import check_names
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, TRAIN, Task
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.vectors import VectorTask
-from beambert.pipelines.tokenizers.folders import read_given
+from beambert.pipelines.tokenizers.folders import TokenizerSettings, read_given
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.embedder import read_settings, settings_notes
@@ -41,17 +41,15 @@ from beambert.trainer.weights.initial import InitialWeights, open_initial
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuningJob(EncoderSettings, RecipeSettings):
+class FinetuningJob(EncoderSettings, TokenizerSettings, RecipeSettings):
     """The settings of a fine-tuning; the defaults are those of `beambert finetune`.
+
+    A vocabulary or tokenizer is given only if `init` is "random".
 
     Attributes:
       task: declaration of the task.
       data_dir: folder of the task's files.
       skip_bad_rows: leave out rows that cannot be used instead of raising an error.
-      vocab_file: vocabulary of the encoder; only if `init` is "random".
-      tokenizer: tokenizer.json of the encoder in the place of a vocabulary, or its folder; only if
-        `init` is "random".
-      do_lower_case: whether to lower-case text (default: True); only if `init` is "random".
       output: folders to write to.
       learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`. None takes the rate that
         suits the encoder's width.
@@ -64,9 +62,6 @@ class FinetuningJob(EncoderSettings, RecipeSettings):
     task: Task
     data_dir: str
     skip_bad_rows: bool = False
-    vocab_file: str | None = None
-    tokenizer: str | None = None
-    do_lower_case: bool | None = None
     output: TrainingFolders
     learning_rate: float | None = None
     weight_decay_rate: float = OptimizerConfig.weight_decay_rate

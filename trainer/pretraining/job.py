@@ -33,6 +33,7 @@ from beambert.trainer.loop.config import (
 )
 from beambert.trainer.pretraining import recipes
 from beambert.trainer.weights.adaptation import KEEP, lora_setting, positions_setting
+from beambert.trainer.weights.config_files import folder_of, read_config_file
 
 _BASE = recipes.bert_base()
 # Share of the steps on long sequences; A.2 of the paper.
@@ -117,22 +118,6 @@ def parse_eval_data(given: Sequence[str]) -> dict[str, str]:
 def warmup_share(init: str | None) -> float:
     """Returns the default share of the steps in which the rate rises."""
     return recipes.CONTINUED_WARMUP_SHARE if init else SHORT_RUN_WARMUP_SHARE
-
-
-def rate_of(init: str, lora_rank: int) -> float:
-    """Returns the default learning rate where an encoder is continued.
-
-    Args:
-      init: path of the encoder.
-      lora_rank: rank of the changes that are trained; 0 for all weights.
-
-    Raises:
-      InputError: the encoder cannot be read.
-    """
-    from beambert.trainer.weights.initial import open_initial  # it imports TensorFlow
-
-    width = open_initial(init, "--init").config.hidden_size
-    return default_learning_rate(width, False, lora_rank > 0)
 
 
 def default_epochs(data: str) -> float:
@@ -302,7 +287,8 @@ class PretrainingJob:
     def by_recipe(cls, recipe: str | None = None, **given: Any) -> Self:
         """Returns the job of a recipe, as the command's --recipe, and of values that are given.
 
-        With `init` some defaults follow from the encoder and from the records, which are read.
+        With `init` some defaults follow from the encoder's configuration and from the records'
+        info.json, which are read.
 
         Args:
           recipe: name of a recipe; None with `init`, for the settings of continuing, or for those
@@ -315,13 +301,13 @@ class PretrainingJob:
             used.
         """
         if init := given.get("init"):
+            config = read_config_file(folder_of(init, "--init"), "--init")
             if recipe:
-                from beambert.trainer.weights.initial import open_initial  # it imports TensorFlow
-
-                recipes.check_fits(recipe, open_initial(init, "--init").config, init)
+                recipes.check_fits(recipe, config, init)
             else:
-                if "learning_rate" not in given:
-                    given["learning_rate"] = rate_of(init, given.get("lora_rank", 0))
+                has_lora = given.get("lora_rank", 0) > 0
+                rate = default_learning_rate(config.hidden_size, False, has_lora)
+                given.setdefault("learning_rate", rate)
                 if given.keys().isdisjoint(LENGTHS):
                     given["num_train_epochs"] = default_epochs(given["data"])
         return cls.from_values(recipe, given)

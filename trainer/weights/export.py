@@ -28,9 +28,9 @@ from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.tasks.base import objective_of_kind
 from beambert.trainer.weights.arrays import to_bytes
+from beambert.trainer.weights.config_files import CONFIG_FILES
 from beambert.trainer.weights.model_card import model_card
 from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
-from beambert.trainer.weights.weight_files import CONFIG_FILES
 
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
 # The names of the original release's checkpoint files begin with this.

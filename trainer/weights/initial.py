@@ -40,8 +40,8 @@ from beambert.trainer.weights.adaptation import (
     tile_positions,
 )
 from beambert.trainer.weights.arrays import assign
-from beambert.trainer.weights.given_path import refuse_missing
-from beambert.trainer.weights.weight_files import find_weight_files, read_config_file
+from beambert.trainer.weights.config_files import folder_of, read_config_file
+from beambert.trainer.weights.weight_files import find_weight_files
 
 
 def steps_of(path: str, wanted: str) -> list[int]:
@@ -325,11 +325,8 @@ def open_initial(path: str, flag: str) -> InitialWeights:
       InputError: there are no weights, or a part of them is missing or damaged.
     """
     path = path.rstrip("/")
-    folder = path
-    refuse_missing(path, flag)
-    if not io.is_folder(path):
-        folder = path.rpartition("/")[0] or "."
-    elif io.exists(f"{path}/{TRAINING_FILE}"):
+    folder = folder_of(path, flag)
+    if folder == path and io.exists(f"{path}/{TRAINING_FILE}"):
         return _open_own(path, flag)
     config = read_config_file(folder, flag)
     files = find_weight_files(path, config, flag)

@@ -9,7 +9,6 @@ import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
-from typing import Any
 
 import numpy as np
 
@@ -17,18 +16,15 @@ from beambert import io
 from beambert.errors import InputError
 from beambert.io import check_names
 from beambert.model.checkpoint_names import is_of_no_model, original_name, plain_hugging_face_name
-from beambert.model.config import EncoderConfig, parse_config
+from beambert.model.config import EncoderConfig
 from beambert.model.families.debertav2 import WORD_EMBEDDINGS
 from beambert.model.families.family import PRE_TRAINING
-from beambert.model.families.table import family_of, read_config
+from beambert.model.families.table import family_of
 from beambert.model.shapes import variable_shapes
-from beambert.model_files import CONFIG_FILE, WEIGHTS_FILE
-from beambert.pipelines.records.contract import has_shards
+from beambert.model_files import WEIGHTS_FILE
 from beambert.trainer.loop.engine import has_tensorflow
 from beambert.trainer.weights.arrays import from_bytes
 
-# Names of the configuration file; the first that exists is read.
-CONFIG_FILES = (CONFIG_FILE, "config.json")
 TORCH_FILE = "pytorch_model.bin"
 # Ending of the file that lists the variables of each file, if the weights are in several.
 INDEX_SUFFIX = ".index.json"
@@ -163,43 +159,6 @@ def _shards_of(index: str) -> list[str]:
         if not io.exists(shard):
             raise InputError(f"{index}: names {shard}, which is missing; copy that file too")
     return shards
-
-
-def read_config_file(folder: str, flag: str) -> EncoderConfig:
-    """Reads the configuration of an encoder from its folder.
-
-    Raises:
-      InputError: there is none, or it is damaged, of an unknown family, or names code of its own.
-    """
-    for name in CONFIG_FILES:
-        path = f"{folder}/{name}"
-        if io.exists(path):
-            text = io.read_text(path)
-            try:
-                if code := parse_config(text).get("auto_map"):
-                    raise InputError(
-                        f"{path}: names Python code of its own in auto_map ({_code(code)}), which "
-                        "is never run; take a model that transformers has a class for"
-                    )
-                return read_config(text)
-            except ValueError as error:
-                raise InputError(
-                    f"{path}: {error}; copy the file again if it was changed, or take another model"
-                ) from error
-    if has_shards(io.list_folder(folder)):
-        raise InputError(f"{flag}={folder}: is a records folder; name that of an encoder")
-    if io.is_folder(f"{folder}/encoder"):
-        raise InputError(f"{flag}={folder}: has its encoder in a folder; name {folder}/encoder")
-    raise InputError(
-        f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it next to the weights"
-    )
-
-
-def _code(auto_map: Any) -> str:
-    """Returns the Python files that an `auto_map` names, for a message."""
-    classes = auto_map.values() if isinstance(auto_map, dict) else [auto_map]
-    files = {f"{str(class_).rpartition('--')[2].split('.')[0]}.py" for class_ in classes}
-    return ", ".join(sorted(files))[:100]
 
 
 def _read_tensorflow(prefix: str) -> dict[str, np.ndarray]:

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import json
-import types
 
 import keras
 import numpy as np
@@ -13,7 +12,6 @@ import tensorflow as tf
 from beambert.errors import InputError
 from beambert.model.families.table import read_config
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.commands import pretrain as pretrain_command
 from beambert.trainer.commands.pretrain import build_parser as pretraining_parser
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig, TrainingFolders
@@ -26,7 +24,6 @@ from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.recipes import RECIPES, default_passes, find
 from beambert.trainer.pretraining.records import open_records
-from beambert.trainer.weights import initial
 
 BATCH, SEED = 12, 3
 
@@ -155,10 +152,9 @@ def test_continuing_has_settings_of_its_own(records_folder, monkeypatch, tmp_pat
     """Those of random weights would undo what the encoder has learned."""
     asked = []
     monkeypatch.setattr(pretraining, "pretrain", lambda job, *_: asked.append(job))
-    monkeypatch.setattr(pretrain_command, "check_weights", lambda *_: None)
-    small = types.SimpleNamespace(config=types.SimpleNamespace(hidden_size=384))
-    monkeypatch.setattr(initial, "open_initial", lambda *_: small)
-    given = [f"--data={records_folder}", "--init=e", "--model_dir=m"]
+    config = {"vocab_size": 9, "hidden_size": 384}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    given = [f"--data={records_folder}", f"--init={tmp_path}", "--model_dir=m"]
     pretrain_main(given)
     pretrain_main([*given, "--num_train_steps=100", "--learning_rate=1e-3"])
     whole, short = asked
@@ -166,7 +162,8 @@ def test_continuing_has_settings_of_its_own(records_folder, monkeypatch, tmp_pat
     assert whole.num_train_epochs == 3
     assert short.num_train_epochs is None
     assert (short.optimizer.num_warmup_steps, short.optimizer.learning_rate) == (6, 1e-3)
-    by_python = PretrainingJob.by_recipe(init="e", data=str(records_folder), output=whole.output)
+    fields = {"init": str(tmp_path), "data": str(records_folder), "output": whole.output}
+    by_python = PretrainingJob.by_recipe(**fields)
     assert by_python == whole
 
 
