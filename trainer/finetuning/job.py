@@ -162,9 +162,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
             "train; give one of the two"
         )
     config, weights, *inputs = _start(job)
-    notes: list[str] = []
-    data_of = objective_of_kind(job.task.kind).DATA
-    data = data_of(job.task, job.data_dir, notes.append, job.skip_bad_rows)
+    data = objective_of_kind(job.task.kind).DATA(job.task, job.data_dir, job.skip_bad_rows)
     text_features = data.text_features(job, *inputs)
     if data.has_segments and config.segments == 1 and text_features.vocabulary.second_segment:
         raise InputError(
@@ -173,6 +171,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
         )
     check_names(data.task.class_weights, data.labels)
     data.check_job(job, config)
+    notes = data.problems()
     if isinstance(data.task, VectorTask):
         notes += settings_notes(job.init)
     optimizer, loop = _schedule(job, data.counts[TRAIN], config)

@@ -170,11 +170,28 @@ class Checkpoints:
 
     def save(self, step: int, parts: Mapping[str, Arrays], evaluations: Evaluations) -> None:
         """Lets the thread write a checkpoint, and delete those that are not kept."""
-        self._submit(self._write, step, parts, dict(evaluations))
+        evaluations = dict(evaluations)
+
+        def write() -> None:
+            write_checkpoint(checkpoint_path(self.folder, step), step, parts, evaluations)
+            if self._keep is not None:
+                for old in checkpoint_steps(self.folder)[: -self._keep]:
+                    io.delete(checkpoint_path(self.folder, old))
+
+        self._submit(write)
 
     def save_best(self, step: int, weights: Arrays, evaluations: Evaluations, metric: str) -> None:
         """Lets the thread write the best weights, and delete those that are not needed any more."""
-        self._submit(self._write_best, step, weights, dict(evaluations), metric)
+        evaluations = dict(evaluations)
+
+        def write() -> None:
+            path, of_step = checkpoint_path(self._best, step), {step: evaluations[step]}
+            write_checkpoint(path, step, {MODEL: weights}, of_step)
+            needed = needed_steps(evaluations, metric, checkpoint_steps(self.folder))
+            for old in set(checkpoint_steps(self._best)) - {step, *needed}:
+                io.delete(checkpoint_path(self._best, old))
+
+        self._submit(write)
 
     def read_best(self, step: int) -> Arrays:
         """Returns the weights of a step that were the best.
@@ -192,24 +209,9 @@ class Checkpoints:
             ) from error
         return parts[MODEL]
 
-    def _submit(self, function: Callable[..., None], *arguments: Any) -> None:
+    def _submit(self, function: Callable[[], None]) -> None:
         self.wait()
-        self._last = self._thread.submit(function, *arguments)
-
-    def _write(self, step: int, parts: Mapping[str, Arrays], evaluations: Evaluations) -> None:
-        write_checkpoint(checkpoint_path(self.folder, step), step, parts, evaluations)
-        if self._keep is not None:
-            for old in checkpoint_steps(self.folder)[: -self._keep]:
-                io.delete(checkpoint_path(self.folder, old))
-
-    def _write_best(
-        self, step: int, weights: Arrays, evaluations: Evaluations, metric: str
-    ) -> None:
-        path = checkpoint_path(self._best, step)
-        write_checkpoint(path, step, {MODEL: weights}, {step: evaluations[step]})
-        needed = needed_steps(evaluations, metric, checkpoint_steps(self.folder))
-        for old in set(checkpoint_steps(self._best)) - {step, *needed}:
-            io.delete(checkpoint_path(self._best, old))
+        self._last = self._thread.submit(function)
 
 
 def rank(metrics: Mapping[str, float], metric: str) -> tuple[float, float]:

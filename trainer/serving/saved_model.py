@@ -18,37 +18,32 @@ from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer.model_folders import ModelFolder, read_description
 from beambert.trainer.models import task_model
 from beambert.trainer.tasks.base import TaskObjective, objective_of_kind
-from beambert.trainer.tasks.graph import TEXT, IdFeatures, servable, traced
+from beambert.trainer.tasks.graph import TaskGraph
 
 
-class EncoderModule(tf.Module):
-    """Takes raw text and returns the hidden states of an encoder.
+class _HiddenStates(TaskObjective):
+    """The answers of an encoder, which has no task."""
 
-    Its `serving_default` takes `text`, string [n], or ids (see `IdFeatures`). It returns
-    `sequence_output`, float32 [n, L, H], `pooled_output`, float32 [n, H], if the encoder has a
-    pooler, and `input_mask`, int32 [n, L].
-    """
-
-    def __init__(self, model: keras.Model, text_features: TextFeatures):
-        """Traces the signature."""
-        super().__init__()
-        self._encoder = model
-        self._text_features = servable(text_features)
-        takes_ids = isinstance(self._text_features, IdFeatures)
-        # A SavedModel holds what is a module.
-        self._texts = None if takes_ids else self._text_features.texts
-        texts = TaskObjective.id_specs(text_features.longest) if takes_ids else [TEXT]
-        self.functions = {"serving_default": traced(self._encode, *texts)}
-
-    def _encode(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = self._text_features(*texts)
-        sequence_output, pooled_output = self._encoder(**features)
+    @classmethod
+    def answer(cls, graph: TaskGraph, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = graph.text_features(*texts)
+        sequence_output, pooled_output = graph.model(**features)
         pooled = {} if pooled_output is None else {"pooled_output": pooled_output}
         return {
             "sequence_output": sequence_output,
             **pooled,
             "input_mask": features["input_mask"],
         }
+
+
+def encoder_graph(encoder: keras.Model, text_features: TextFeatures) -> TaskGraph:
+    """Returns a graph that takes raw text and returns the hidden states of an encoder.
+
+    Its `serving_default` takes `text`, string [n], or ids (see `IdFeatures`). It returns
+    `sequence_output`, float32 [n, L, H], `pooled_output`, float32 [n, H], if the encoder has a
+    pooler, and `input_mask`, int32 [n, L].
+    """
+    return TaskGraph(_HiddenStates, encoder, text_features, {"labels": [], "is_pair": False})
 
 
 def save_task_model(
@@ -88,16 +83,16 @@ def save_task_model(
     Raises:
       InputError: the folder cannot be written.
     """
-    _save(objective_of_kind(training["kind"]).graph(model, text_features, training), path)
+    _save(TaskGraph(objective_of_kind(training["kind"]), model, text_features, training), path)
 
 
-def _save(module: Any, path: str) -> None:
+def _save(module: TaskGraph, path: str) -> None:
     with io.temporary_path(path) as temporary:
         tf.saved_model.save(module, temporary, signatures=dict(module.functions))
         io.move(temporary, path)
 
 
-def module_of(found: ModelFolder) -> tf.Module:
+def module_of(found: ModelFolder) -> TaskGraph:
     """Returns the module of a fine-tuned model that is saved, from the files of its folder.
 
     Raises:
@@ -109,7 +104,7 @@ def module_of(found: ModelFolder) -> tf.Module:
         features: TextFeatures = InteractionFeatures(*given, training["query_length"])
     else:
         features = TextFeatures(*given, training.get("windows", 1))
-    return objective_of_kind(training["kind"]).graph(task_model(found), features, training)
+    return TaskGraph(objective_of_kind(training["kind"]), task_model(found), features, training)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
 from beambert.process import logging_restored
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
-from beambert.trainer.serving.saved_model import EncoderModule, module_of
+from beambert.trainer.serving.saved_model import encoder_graph, module_of
 from beambert.trainer.weights.model_card import block, model_card
 
 
@@ -273,7 +273,7 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
     if found.training["kind"] == PRETRAINING:
         length = found.training["max_seq_length"]
         text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
-        module: Any = EncoderModule(pretrained_model(found).encoder, text_features)
+        module: Any = encoder_graph(pretrained_model(found).encoder, text_features)
         functions = module.functions
     else:
         path = f"{found.path}/{SAVED_MODEL_FOLDER}"

@@ -39,34 +39,34 @@ class TaskData:
       labels: labels in the order of their indices; empty if the task has none.
       examples: split -> its examples.
       counts: number of examples of each split.
+      converter: what `tokenize` made the inputs with.
     """
 
     # Whether a sequence has two segments; None if it has as many as an example has texts.
     HAS_SEGMENTS: ClassVar[bool | None] = None
 
-    def __init__(
-        self, task: Task, data_dir: str, tell: Callable[[str], None], skip_bad_rows: bool = False
-    ):
+    def __init__(self, task: Task, data_dir: str, skip_bad_rows: bool = False):
         """Reads the splits train and dev.
 
         Args:
           task: declaration of the task.
           data_dir: folder of the task's files.
-          tell: called with a sentence for each problem with the data.
           skip_bad_rows: leave out rows that cannot be used instead of raising an error.
 
         Raises:
           InputError: a file cannot be read, or the two splits do not match.
         """
         self._read = read_splits(task, data_dir, (TRAIN, DEV), skip_bad_rows)
-        for note in self._read.notes:
-            tell(note)
         self.task = task
         self.labels = list(self._read.labels)
         self.examples = self._read.examples
         self.counts = {split: len(examples) for split, examples in self.examples.items()}
         self._features: dict[str, TaskFeatures] = {}
         self._cut: dict[str, int] = {}
+
+    def problems(self) -> list[str]:
+        """Returns a sentence for each problem with the data."""
+        return list(self._read.notes)
 
     @property
     def is_pair(self) -> bool:
@@ -111,7 +111,7 @@ class TaskData:
 
     def tokenize(self, text_features: TextFeatures) -> None:
         """Makes the features of both splits."""
-        self._length = text_features.max_seq_length
+        self.converter = text_features
         for split, examples in self.examples.items():
             given = examples, self.labels, text_features
             features = self.task.features(*given)
@@ -139,7 +139,7 @@ class TaskData:
     def _room(self) -> str:
         """The flags that bound the number of tokens of a sequence."""
         windows = f" and --max_windows={self.task.windows}" if self.task.windows > 1 else ""
-        return f"--max_seq_length={self._length}{windows}"
+        return f"--max_seq_length={self.converter.max_seq_length}{windows}"
 
     def results(self, outputs: Mapping[str, Any]) -> dict[str, float]:
         """Returns the task's metrics for a model's outputs on dev."""
@@ -277,15 +277,6 @@ class TaskObjective(Objective):
     @abc.abstractmethod
     def outputs_of(self, logits: Any) -> dict[str, Tensor]:
         """Returns the outputs that predictions are made from, with a row for each example."""
-
-    @classmethod
-    def graph(
-        cls, model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
-    ) -> "TaskGraph":
-        """Returns the module that is served; its signatures are in `functions`."""
-        from beambert.trainer.tasks.graph import TaskGraph
-
-        return TaskGraph(cls, model, text_features, training)
 
     @classmethod
     def signatures(cls, graph: "TaskGraph") -> dict[str, Any]:

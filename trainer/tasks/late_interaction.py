@@ -12,7 +12,7 @@ from beambert.model.config import EncoderConfig
 from beambert.model.sentence_encoder import TokenEncoder
 from beambert.pipelines.tasks.late_interaction import DOCUMENTS, KEPT, QUERIES, LateInteraction
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
-from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
+from beambert.pipelines.tasks.texts import InteractionFeatures
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.trainer.loop.objectives import Features, Sums, Tensor, example_weights
 from beambert.trainer.tasks.base import TaskObjective
@@ -85,11 +85,6 @@ class InteractionData(VectorData):
                 f"--init={job.init} has a tokenizer.json; give another encoder"
             )
         return InteractionFeatures(*given, length)
-
-    def tokenize(self, text_features: TextFeatures) -> None:
-        """Makes the features of both splits."""
-        super().tokenize(text_features)
-        self.converter = text_features
 
     @property
     def _room(self) -> str:

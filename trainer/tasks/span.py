@@ -1,6 +1,6 @@
 """Questions on contexts; a sequence is a question with a window of its context."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -12,7 +12,7 @@ from beambert.model.config import EncoderConfig
 from beambert.model.families.family import QUESTION_ANSWERING
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.squad import score
-from beambert.pipelines.tasks.task import DEV, TRAIN, Task
+from beambert.pipelines.tasks.task import DEV, TRAIN
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.windows import Windows, decode, make_windows, span_features
 from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
@@ -33,21 +33,17 @@ if TYPE_CHECKING:
 class SpanData(TaskData):
     """The examples of SQuAD; an input holds a question and a window of its context."""
 
-    def __init__(
-        self, task: Task, data_dir: str, tell: Callable[[str], None], skip_bad_rows: bool = False
-    ):
-        """Reads the splits train and dev; see `TaskData`.
-
-        It also reports a v2.0 task without unanswerable questions in train.
-        """
-        super().__init__(task, data_dir, tell, skip_bad_rows)
-        if task.allows_no_answer and not any(
+    def problems(self) -> list[str]:
+        """Returns also that a v2.0 task has no unanswerable questions in train."""
+        found = super().problems()
+        if self.task.allows_no_answer and not any(
             example.is_impossible for example in self.examples[TRAIN]
         ):
-            tell(
+            found.append(
                 f"{self._read.files[TRAIN]}: no question is marked as impossible, so the model "
                 "cannot learn when to give no answer; the task squad1.1 always gives one"
             )
+        return found
 
     def tokenize(self, text_features: TextFeatures) -> None:
         """Makes the features of both splits; decoding reads answers off the windows of dev."""

@@ -46,8 +46,8 @@ class TagData(TaskData):
         if lost:
             words = sum(map(len, self._pieces))
             notes.append(
-                f"dev: {lost:,} of {words:,} words have no token at "
-                f"--max_seq_length={self._length}, and are scored as {self._outside}"
+                f"dev: {lost:,} of {words:,} words have no token at {self._room}, and are scored "
+                f"as {self._outside}"
             )
         return notes
 

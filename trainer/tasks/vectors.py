@@ -15,7 +15,7 @@ from beambert.model.config import EncoderConfig
 from beambert.model.families.family import ENCODER
 from beambert.model.sentence_encoder import Pooling, SentenceEncoder, unit
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
-from beambert.pipelines.tasks.task import TRAIN, Task
+from beambert.pipelines.tasks.task import TRAIN
 from beambert.pipelines.tasks.vectors import COSINE, VectorTask
 from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE
 from beambert.trainer.loop.objectives import (
@@ -133,16 +133,13 @@ def first_seed(dropout_seed: Tensor | None) -> Tensor | None:
 class VectorData(TaskData):
     """Texts that must find others."""
 
-    def __init__(
-        self, task: Task, data_dir: str, tell: Callable[[str], None], skip_bad_rows: bool = False
-    ):
-        """Reads the splits train and dev; see `TaskData`. It says so if train has no pairs."""
-        super().__init__(task, data_dir, tell, skip_bad_rows)
-        if self.is_single:
-            tell(
-                f"{self._read.files[TRAIN]}: has single texts; each learns to find itself under "
-                "another dropout (SimCSE)"
-            )
+    def problems(self) -> list[str]:
+        """Returns also that train has no pairs."""
+        single = (
+            f"{self._read.files[TRAIN]}: has single texts; each learns to find itself under "
+            "another dropout (SimCSE)"
+        )
+        return [*super().problems(), *([single] if self.is_single else [])]
 
     @property
     def is_single(self) -> bool:

@@ -207,7 +207,7 @@ class Jax:
                 with layers.layers_recomputed(self._checkpoints_gradients):
                     return function()
 
-        return jax.grad(of, has_aux=True)([variable.value for variable in variables])
+        return jax.grad(of, has_aux=True)(_values(variables))
 
     def sum_over_parts(self, parts: int, function: Callable[[Any], Any], nothing: Any) -> Any:
         """Returns the sums of what a function returns for the numbers of parts, one at a time."""
@@ -242,7 +242,7 @@ class Jax:
           takes_any_length: whether TensorFlow can compute all shapes in one graph.
         """
         variables = model.variables
-        values = [variable.value for variable in variables]
+        values = _values(variables)
 
         @jax.jit
         def compiled(values: list[jax.Array], *arrays: jax.Array) -> jax.Array:
@@ -271,6 +271,10 @@ class Jax:
             yield scope
 
 
+def _values(variables: Sequence[keras.Variable]) -> list[jax.Array]:
+    return [variable.value for variable in variables]
+
+
 class _Programs:
     """The compiled functions that train and evaluate. Variables are on all devices."""
 
@@ -297,8 +301,7 @@ class _Programs:
 
     def train_steps(self, iterator: Any, first: int, steps: int) -> tuple[np.ndarray, int]:
         """Runs updates; returns the sums of their totals, and the first bad step or -1."""
-        state = self._values(self._changing)
-        fixed = self._values(self._fixed)
+        state, fixed = _values(self._changing), _values(self._fixed)
         # With arrays of the host the step would be compiled twice.
         totals, bad_step = (
             jax.make_array_from_process_local_data(self._everywhere, value)
@@ -329,15 +332,11 @@ class _Programs:
 
     def evaluate(self, batches: Any) -> Iterator[tuple[dict[str, float], dict[str, np.ndarray]]]:
         """Yields the sums of each batch over the replicas, and the outputs of its rows."""
-        values = self._values([*self._changing, *self._fixed])
+        values = _values([*self._changing, *self._fixed])
         for features in batches:
             sums, outputs = self._answer(values, features)
             gathered = multihost_utils.process_allgather(outputs, tiled=True)
             yield {name: float(value) for name, value in sums.items()}, gathered
-
-    @staticmethod
-    def _values(variables: Sequence[keras.Variable]) -> list[jax.Array]:
-        return [variable.value for variable in variables]
 
     def _replica_step(
         self,
