@@ -153,18 +153,13 @@ def _period(layer_types: Any) -> int:
     Raises:
       ValueError: the layers are others.
     """
-    if not isinstance(layer_types, list) or not layer_types:
-        raise ValueError(f"layer_types must be a list of names, but is {shown(layer_types)}")
-    for each in layer_types:
-        if each not in (GLOBAL, LOCAL):
-            raise ValueError(f"layer_types has {shown(each)}, but only {GLOBAL} and {LOCAL} exist")
-    later = [index for index, each in enumerate(layer_types) if index and each == GLOBAL]
-    period = later[0] if later else len(layer_types)
-    expected = [LOCAL if index % period else GLOBAL for index in range(len(layer_types))]
-    if layer_types != expected:
+    names = layer_types if isinstance(layer_types, list) else []
+    later = [index for index, each in enumerate(names) if index and each == GLOBAL]
+    period = later[0] if later else len(names)
+    if layer_types != [LOCAL if index % period else GLOBAL for index in range(len(names))]:
         raise ValueError(
-            "layer_types must begin with a layer of full_attention, and have one in equal "
-            "distances, but has another order"
+            f"layer_types must be {GLOBAL} in equal distances from the first layer on, and "
+            f"{LOCAL} in between, but is {shown(layer_types)}"
         )
     return period
 

@@ -39,16 +39,11 @@ def evaluate(judgments: Judgments, run: Run, depths: Sequence[int]) -> dict[str,
     """Returns the means over the queries: `nDCG@10`, `MRR@10`, `MAP@10`, `Recall@10` and so on.
 
     Args:
-      judgments: grades by query and document.
+      judgments: grades by query and document; one of them is above 0.
       run: scores by query and document.
       depths: numbers of ranks that count.
-
-    Raises:
-      ValueError: no query has a relevant document.
     """
     queries = [query for query, judged in judgments.items() if relevant(list(judged.values()))]
-    if not queries:
-        raise ValueError("no query has a relevant document")
     totals = {f"{name}@{depth}": 0.0 for name in MEASURES for depth in depths}
     for query in queries:
         judged = judgments[query]

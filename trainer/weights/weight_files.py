@@ -154,11 +154,7 @@ def _shards_of(index: str) -> list[str]:
         raise InputError(f"{index}: {error}; copy it again") from error
     except (LookupError, TypeError, AttributeError) as error:
         raise InputError(f"{index}: names no files of weights; copy it again") from error
-    shards = [f"{index.rpartition('/')[0]}/{name}" for name in sorted(names)]
-    for shard in shards:
-        if not io.exists(shard):
-            raise InputError(f"{index}: names {shard}, which is missing; copy that file too")
-    return shards
+    return [f"{index.rpartition('/')[0]}/{name}" for name in sorted(names)]
 
 
 def _read_tensorflow(prefix: str) -> dict[str, np.ndarray]:
