@@ -89,11 +89,6 @@ class Distances:
         first, end = int(row_R.min()), int(row_R.max()) + 1
         return cls(first, end, row_R - first)
 
-    @property
-    def reversed_R(self) -> np.ndarray:
-        """The rows of the distances from 1 - L up to L - 1, and another one."""
-        return np.roll(self.row_R[::-1], -1)
-
 
 def relative_scores(query_BNLD, key_BNLD, query_SH, key_SH, distances: Distances):
     """Returns the scores of contents with distances, [B, N, L, L].
@@ -111,9 +106,10 @@ def relative_scores(query_BNLD, key_BNLD, query_SH, key_SH, distances: Distances
     def heads_of(x_SH, row_R):
         return ops.reshape(look_up(x_SH, row_R[None]), (len(row_R), heads, width))
 
-    # A row of the second has one key and all queries, whose distances are in the other order.
+    # A row of the second has one key and all queries, whose distances are from 1 - L up to L - 1.
+    reversed_R = np.roll(distances.row_R[::-1], -1)
     to_position = _by_distance(query_BNLD, heads_of(key_SH, distances.row_R))
-    from_position = _by_distance(key_BNLD, heads_of(query_SH, distances.reversed_R))
+    from_position = _by_distance(key_BNLD, heads_of(query_SH, reversed_R))
     return to_position + ops.swapaxes(from_position, -1, -2)
 
 

@@ -282,7 +282,7 @@ class _Training:
         try:
             metrics = self._trainer.train_steps(iterator, steps)
         except NotFinite as error:
-            raise self._not_finite(error) from error
+            raise self._not_finite(*error.args) from error
         step += steps
         rate = self._trainer.learning_rate(step - 1)
         speed = self._meter.update(step, steps)
@@ -290,15 +290,15 @@ class _Training:
         if self._chief and (self._meter.is_due() or step == self._last):
             print(self._meter.line(step, metrics, rate), flush=True)
 
-    def _not_finite(self, error: NotFinite) -> InputError:
-        metrics, first, begun = error.metrics, 0, 0
+    def _not_finite(self, step: int, metrics: Mapping[str, float]) -> InputError:
+        first = begun = 0
         for phase in self._phases:
-            end = min(phase.last_step, error.step)
+            end = min(phase.last_step, step)
             first += (end - begun) * phase.sequences_a_step
             begun = end
-        batch = self._phase_at(error.step).sequences_a_step
+        batch = self._phase_at(step).sequences_a_step
         return InputError(
-            f"{self._output.model_dir}: since step {error.step} the loss is {metrics['loss']} and "
+            f"{self._output.model_dir}: since step {step} the loss is {metrics['loss']} and "
             f"the gradient's norm is {metrics['gradient_norm']} (the batch of that step has the "
             f"sequences {first} to {first + batch - 1}, seed {self._config.random_seed}); "
             "lower --learning_rate, or delete the newest checkpoints in "

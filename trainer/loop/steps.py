@@ -346,16 +346,8 @@ class Trainer:
 class NotFinite(Exception):
     """A step's loss or gradient is not finite.
 
-    Attributes:
-      step: number of the first such step.
-      metrics: metrics of the graph call with that step.
+    Its arguments are the number of the first such step, and the metrics of the graph call with it.
     """
-
-    def __init__(self, step: int, metrics: Mapping[str, float]):
-        """Takes the step and the metrics."""
-        super().__init__(f"step {step} is not finite")
-        self.step = step
-        self.metrics = metrics
 
 
 @contextlib.contextmanager

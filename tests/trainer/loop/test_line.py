@@ -167,16 +167,6 @@ def test_an_evaluation_ends_when_its_time_is_over():
     assert done[-1] < 6
 
 
-def test_storage_that_is_away_is_no_damaged_file():
-    def batches():
-        raise tf.errors.UnavailableError(None, None, "Error executing an HTTP request: 503")
-        yield
-
-    with pytest.raises(InputError, match="its storage.* does not answer .*503") as raised:
-        line_trainer().evaluate(batches())
-    assert "verify" not in str(raised.value)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("bad_step", "value"), [(3, np.nan), (5, np.inf)])
 def test_a_loss_that_is_no_number_stops(tmp_path, value, bad_step):

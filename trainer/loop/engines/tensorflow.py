@@ -50,6 +50,7 @@ class TensorFlow:
     def __init__(self, strategy: tf.distribute.Strategy | None = None):
         """Takes the strategy; None for that of one device."""
         self.strategy = strategy or tf.distribute.get_strategy()
+        self._failure: InputError | None = None
 
     @property
     def num_replicas_in_sync(self) -> int:
@@ -132,7 +133,7 @@ class TensorFlow:
             made = tf.data.Dataset.from_generator(lambda: rest, output_signature=spec)
             return made.prefetch(2 * context.num_replicas_in_sync // context.num_input_pipelines)
 
-        self._failure: InputError | None = None
+        self._failure = None
         return self.strategy.distribute_datasets_from_function(dataset)
 
     def _kept(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -145,18 +146,9 @@ class TensorFlow:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raises the error of the batches' iterator, and turns others of storage into one."""
-        self._failure = getattr(self, "_failure", None)
+        """Raises the error of the batches' iterator in the place of TensorFlow's."""
         try:
             yield
-        except tf.errors.UnavailableError as error:
-            # Under several workers it is mostly another one that is gone.
-            if self.are_several:
-                raise
-            raise InputError(
-                "--data: its storage, or the TPU's machine, does not answer "
-                f"({io.reason(error)}); run the same command again, which continues"
-            ) from error
         except tf.errors.OpError:
             if self._failure:
                 raise self._failure from None
