@@ -200,7 +200,7 @@ def test_the_greatest_seed_fits_every_replica():
 @pytest.mark.parametrize(
     "values",
     [
-        {"model": "tiny", "init": "encoder"},
+        {"model": "tiny", "init": "encoder", "num_train_steps": 5},
         {"init_positions": "tile"},
         {"generator_size": 0.5},
         {"long_data_share": 0.5},
@@ -208,7 +208,10 @@ def test_the_greatest_seed_fits_every_replica():
         {"num_train_steps": 5, "budget": "30s"},
     ],
 )
-def test_what_excludes_each_other(tmp_path, values):
+def test_what_excludes_each_other(tmp_path, monkeypatch, values):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "encoder").mkdir()
+    (tmp_path / "encoder" / "config.json").write_text('{"vocab_size": 9}')
     flags = [f"--{name}={value}" for name, value in values.items()]
     with pytest.raises(InputError, match=f"^{flags[0]}: "):
         pretrain.main(["--data=records", f"--model_dir={tmp_path}", *flags])
