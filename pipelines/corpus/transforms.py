@@ -18,7 +18,7 @@ from beambert.pipelines.corpus.documents import Document, Found, Reject, count_r
 from beambert.pipelines.corpus.encodings import parse_encodings
 from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
-from beambert.pipelines.input_files import InputFile, InputList, match_inputs
+from beambert.pipelines.input_files import InputList, match_inputs
 from beambert.pipelines.running import check_beginning, check_reachable_from
 
 # Tags of the side outputs of the steps that read documents.
@@ -72,18 +72,6 @@ def output_of(part: Part, reject: Reject) -> beam.pvalue.TaggedOutput:
     return beam.pvalue.TaggedOutput(REJECTS, [reject_row(part, reject)])
 
 
-class SplitFiles(beam.DoFn):
-    """Divides each InputFile into FileParts."""
-
-    def __init__(self, options: ReadOptions):
-        """Takes the options for reading files."""
-        self._options = options
-
-    def process(self, file: InputFile) -> list[FilePart]:
-        """Returns the parts of one file."""
-        return split_file(file, self._options)
-
-
 def add_parts(
     given: beam.PCollection[DocumentRow | str] | beam.pvalue.PBegin,
     inputs: InputList,
@@ -108,7 +96,7 @@ def add_parts(
         )
     else:
         files = given | "Files" >> beam.Create(inputs.listed)
-    return files | "Split" >> beam.ParDo(SplitFiles(options)) | "Spread" >> beam.Reshuffle()
+    return files | "Split" >> beam.FlatMap(split_file, options) | "Spread" >> beam.Reshuffle()
 
 
 def read_documents(part: Part, options: ReadOptions, progress: ProgressTally) -> Iterator[Found]:

@@ -30,11 +30,11 @@ from beambert.pipelines.pretraining.pairs import PairCounts
 from beambert.pipelines.pretraining.plan import Plan, find_inputs, make_plan
 from beambert.pipelines.pretraining.shards import (
     FolderCounts,
-    MeasureSources,
     ShardCounts,
     WriteShards,
     add_shards,
     add_sizes,
+    measure_sources,
 )
 from beambert.pipelines.pretraining.tokenizing import BANDS, LOST, OVERLAPS, TokenizeParts
 from beambert.pipelines.records.contract import (
@@ -141,14 +141,14 @@ class CreatePretrainingData(beam.PTransform):
             in_groups.append(
                 tokenized[BANDS]
                 | "Bands" >> beam.GroupByKey()
-                | "FindNearDuplicates" >> beam.ParDo(FindNearDuplicates(layout, shuffle))
+                | "FindNearDuplicates" >> beam.FlatMap(mark_near_duplicates, layout, shuffle)
             )
         grouped = in_groups | beam.Flatten() | beam.GroupByKey()
         ids = TokenIds.of(plan.vocabulary, job.pairs == REFERENCE)
         further, sizes = {}, []
         if job.mixture and job.mixture.needs_sizes:
-            measured = grouped | "MeasureSources" >> beam.ParDo(
-                MeasureSources(layout, ids, shuffle)
+            measured = grouped | "MeasureSources" >> beam.FlatMap(
+                measure_sources, layout, ids, shuffle
             )
             sizes = [total_of(measured, "SumSizes", add_sizes)]
             further["sizes"] = sizes[0]
@@ -171,25 +171,19 @@ class CreatePretrainingData(beam.PTransform):
         )
 
 
-class FindNearDuplicates(beam.DoFn):
-    """Turns (group, values of band rows) into elements that mark documents to drop."""
+def mark_near_duplicates(
+    element: tuple[int, Iterable[bytes]], layout: Layout, shuffle: Shuffle
+) -> Iterator[tuple[int, bytes]]:
+    """Yields the elements that mark documents to drop, of (group, values of band rows)."""
+    from beambert.pipelines.pretraining.duplicates import ROW, near_duplicates
 
-    def __init__(self, layout: Layout, shuffle: Shuffle):
-        """Takes the layout, which assigns documents to shards, and the shuffle."""
-        self._layout = layout
-        self._shuffle = shuffle
-
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Compares the documents of each bucket of one group."""
-        from beambert.pipelines.pretraining.duplicates import ROW, near_duplicates
-
-        for received in self._shuffle.receive(*element).values():
-            hashes = near_duplicates(np.frombuffer(b"".join(received.packed), ROW))
-            # The pieces of a divided document are in a shard of each split.
-            for is_eval in (False, True) if self._layout.job.eval_fraction else (False,):
-                keys = self._layout.keys(hashes, is_eval)
-                for key in np.unique(keys):
-                    yield self._shuffle.mark(int(key), hashes[keys == key].tobytes())
+    for received in shuffle.receive(*element).values():
+        hashes = near_duplicates(np.frombuffer(b"".join(received.packed), ROW))
+        # The pieces of a divided document are in a shard of each split.
+        for is_eval in (False, True) if layout.job.eval_fraction else (False,):
+            keys = layout.keys(hashes, is_eval)
+            for key in np.unique(keys):
+                yield shuffle.mark(int(key), hashes[keys == key].tobytes())
 
 
 # The last step: checks the counts, writes info.json and the marker.
@@ -222,8 +216,7 @@ class FinishFolders(beam.DoFn):
           read: counts of what was read, see `tokenizing.TokenizeParts`.
           rejects: some of the rejects, see `reading.first_rejects`.
           overlaps: some of the documents that share passages with evaluation files.
-          sizes: sizes of the sources, see `shards.MeasureSources`; None if none are
-            needed.
+          sizes: sizes of the sources, see `shards.measure_sources`; None if none are needed.
 
         Raises:
           InputError: an input was changed, too many documents were rejected, or a folder or a
@@ -391,16 +384,13 @@ def check_shards(shards: ShardCounts, layout: Layout) -> None:
     Raises:
       RuntimeError: a shard was counted twice or not at all.
     """
-    expected: dict[str, list[str]] = {}
-    for key in range(layout.total_shards):
-        for folder, name in layout.files_of(key):
-            expected.setdefault(folder.path, []).append(name)
-    found = {
-        path: [file[0] for file in one_folder.files] for path, one_folder in shards.folders.items()
-    }
-    if {path: sorted(names) for path, names in found.items()} != {
-        path: sorted(names) for path, names in expected.items()
-    }:
+    expected = [
+        (folder.path, name)
+        for key in range(layout.total_shards)
+        for folder, name in layout.files_of(key)
+    ]
+    found = [(path, file[0]) for path, made in shards.folders.items() for file in made.files]
+    if sorted(found) != sorted(expected):
         raise RuntimeError("shards were lost or made twice: the runner is at fault")
 
 

@@ -112,33 +112,19 @@ def add_shards(parts: Iterable[ShardCounts]) -> ShardCounts:
 # Measures the sources of a corpus, on which the number of passes over each depends.
 
 
-class MeasureSources(beam.DoFn):
-    """Turns (group, values) into the sizes of the sources in the training shards of the group.
+def measure_sources(
+    element: tuple[int, Iterable[bytes]], layout: Layout, ids: TokenIds, shuffle: Shuffle
+) -> Iterator[SourceSizes]:
+    """Yields the sizes of the sources in each training shard of (group, values).
 
     A size is the number of tokens that one pass over the source gives the records. The first pass
     is paired, or packed, for it and written by nobody, which is much cheaper than masking and
     writing it. Equal documents are left out before, as in the records.
     """
-
-    def __init__(self, layout: Layout, ids: TokenIds, shuffle: Shuffle):
-        """Takes the layout, the ids of the vocabulary, and the shuffle."""
-        self._layout = layout
-        self._ids = ids
-        self._shuffle = shuffle
-
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[SourceSizes]:
-        """Yields the sizes of each shard."""
-        layout = self._layout
-        for key, received in self._shuffle.receive(*element).items():
-            if key < layout.num_shards:
-                documents = documents_of(
-                    [*map(CompactDocuments.unpack, received.packed)],
-                    layout,
-                    self._ids,
-                    DocumentCounts(),
-                    received.marks,
-                )
-                yield source_sizes(documents, layout.lengths, key, len(layout.sources))
+    for key, received in shuffle.receive(*element).items():
+        if key < layout.num_shards:
+            documents = documents_of(received, layout, ids, DocumentCounts())
+            yield source_sizes(documents, layout.lengths, key, len(layout.sources))
 
 
 def source_sizes(
@@ -203,7 +189,7 @@ class WriteShards(beam.DoFn):
     ) -> Iterator[ShardCounts]:
         """Builds and writes each shard of a group in every folder of its split.
 
-        `sizes` has the sizes of the sources, see `shards.MeasureSources`.
+        `sizes` has the sizes of the sources, see `measure_sources`.
 
         Raises:
           InputError: one of the folders isn't the job's any more.
@@ -219,8 +205,7 @@ class WriteShards(beam.DoFn):
     def _write_shard(self, key: int, received: Received, sizes: SourceSizes | None) -> ShardCounts:
         """Builds one shard and writes it in every folder of its split."""
         counts = DocumentCounts()
-        parts = [*map(CompactDocuments.unpack, received.packed)]
-        documents = documents_of(parts, self._layout, self._ids, counts, received.marks)
+        documents = documents_of(received, self._layout, self._ids, counts)
         self._tokens.update(len(documents.tokens))
         folders = {}
         for folder, name in self._layout.files_of(key):
@@ -307,27 +292,23 @@ class WriteShards(beam.DoFn):
 
 
 def documents_of(
-    parts: Sequence[CompactDocuments],
-    layout: Layout,
-    ids: TokenIds,
-    counts: DocumentCounts,
-    marks: Sequence[bytes] = (),
+    received: Received, layout: Layout, ids: TokenIds, counts: DocumentCounts
 ) -> CompactDocuments:
     """Returns the documents that a shard has received, see `instances.order_documents`.
 
     Args:
-      parts: the documents, in any order.
+      received: the documents, and the hashes of those to leave out.
       layout: layout of the job.
       ids: ids of the vocabulary.
       counts: counts that are filled in here.
-      marks: hashes of the documents to leave out, see `shuffle.Received`.
 
     Raises:
       InputError: the shard is too large for its offsets, or for the memory.
     """
+    parts = [*map(CompactDocuments.unpack, received.packed)]
     check_size(parts, free_bytes())
     documents = CompactDocuments.concatenate([CompactDocuments.empty(), *parts])
-    marked = b"".join(marks)
+    marked = b"".join(received.marks)
     return order_documents(
         documents,
         ids,

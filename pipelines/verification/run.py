@@ -177,8 +177,10 @@ class VerifyRecords(beam.PTransform):
             begin
             | "Once" >> beam.Create([None])
             | "Finish"
-            >> beam.ParDo(
-                WriteFindings(folders, self._output),
+            >> beam.Map(
+                write_findings,
+                folders,
+                self._output,
                 total_of(reports, "AddFindings", add_findings),
             )
         )
@@ -211,17 +213,11 @@ class ExamineFile(beam.DoFn):
         yield {index: examine_file(file, features, ids, self._limit, self._progress, table)}
 
 
-class WriteFindings(beam.DoFn):
-    """The findings in all files -> verification.json; yields its content."""
-
-    def __init__(self, folders: Sequence[FoundFolder], output: str):
-        """Takes the folders and the folder to write to."""
-        self._folders = folders
-        self._output = output
-
-    def process(self, _: None, findings: Mapping[int, Findings]) -> Iterator[dict[str, Any]]:
-        """Writes the findings; it runs once, after every file is read."""
-        found = verify(self._folders, findings)
-        text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-        write_bytes(os.path.join(self._output, JSON_FILE), text.encode())
-        yield found
+def write_findings(
+    _: None, folders: Sequence[FoundFolder], output: str, findings: Mapping[int, Findings]
+) -> dict[str, Any]:
+    """Writes the findings in all files to verification.json; returns its content."""
+    found = verify(folders, findings)
+    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    write_bytes(os.path.join(output, JSON_FILE), text.encode())
+    return found
