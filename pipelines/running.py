@@ -110,21 +110,15 @@ def on_this_machine(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     @logging_restored()
     def call(job: Any, options: "PipelineOptions | None" = None) -> Any:
-        return run(job, _with_runner(options))
+        from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+        options = options or beam_options([])
+        if options.view_as(StandardOptions).runner is None:
+            options = PipelineOptions.from_dictionary(options.get_all_options(drop_default=True))
+            options.view_as(StandardOptions).runner = "FnApiRunner"
+        return run(job, options)
 
     return call
-
-
-def _with_runner(options: "PipelineOptions | None") -> "PipelineOptions":
-    """Returns options that name a runner: this process if nobody named another one."""
-    if options is None:
-        return beam_options([])
-    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
-
-    if options.view_as(StandardOptions).runner is None:
-        options = PipelineOptions.from_dictionary(options.get_all_options(drop_default=True))
-        options.view_as(StandardOptions).runner = "FnApiRunner"
-    return options
 
 
 def has_local_workers(options: "PipelineOptions") -> bool:
@@ -167,12 +161,16 @@ def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) ->
     Raises:
       InputError: a worker cannot read a path.
     """
-    if has_local_workers(options) or may_share(options):
+    from apache_beam.options.pipeline_options import PortableOptions, StandardOptions
+
+    is_dataflow = options.view_as(StandardOptions).runner == "DataflowRunner"
+    environment = options.view_as(PortableOptions).environment_type
+    may_share = environment in SHARING_ENVIRONMENTS and not is_dataflow
+    if has_local_workers(options) or may_share:
         return
-    workers = "Dataflow's workers" if on_dataflow(options) else "workers in containers"
-    remedy = (
-        "name a gs:// path" if on_dataflow(options) else "name a path on object storage or HDFS"
-    )
+    workers, remedy = "workers in containers", "name a path on object storage or HDFS"
+    if is_dataflow:
+        workers, remedy = "Dataflow's workers", "name a gs:// path"
     for flag, given in paths.items():
         for path in [given] if isinstance(given, str) else given:
             if is_local(path):
@@ -201,27 +199,12 @@ def check_reachable_from(pipeline: "Pipeline", **paths: str | Sequence[str]) -> 
     check_reachable(options, **paths)
 
 
-def may_share(options: "PipelineOptions") -> bool:
-    """Returns whether the workers are elsewhere, but may share a file system with this machine."""
-    from apache_beam.options.pipeline_options import PortableOptions
-
-    environment = options.view_as(PortableOptions).environment_type
-    return environment in SHARING_ENVIRONMENTS and not on_dataflow(options)
-
-
-def on_dataflow(options: "PipelineOptions") -> bool:
-    """Returns whether Dataflow's workers do the work."""
-    from apache_beam.options.pipeline_options import StandardOptions
-
-    return options.view_as(StandardOptions).runner == "DataflowRunner"
-
-
 def path_for_workers(path: str, options: "PipelineOptions") -> str:
     """Returns a path or pattern as workers need it: they may have another current folder."""
     return path if has_local_workers(options) else absolute_pattern(path)
 
 
-def library_versions(others: Sequence[str] = ()) -> dict[str, str]:
+def library_versions(others: Sequence[str]) -> dict[str, str]:
     """Returns the versions of Python and of the libraries that shape the output of pipelines.
 
     Args:

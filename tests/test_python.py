@@ -75,13 +75,14 @@ def test_options_that_name_no_runner_get_this_process():
     )
 
     given = PipelineOptions(temp_location="gs://b/tmp")
-    found = running._with_runner(given)
+    options_of = running.on_this_machine(lambda job, options: options)
+    found = options_of(None, given)
     assert found.view_as(StandardOptions).runner == "FnApiRunner"
     assert found.view_as(GoogleCloudOptions).temp_location == "gs://b/tmp"
     assert given.view_as(StandardOptions).runner is None
     named = PipelineOptions(runner="FlinkRunner")
-    assert running._with_runner(named) is named
-    assert running._with_runner(None).view_as(StandardOptions).runner == "FnApiRunner"
+    assert options_of(None, named) is named
+    assert options_of(None).view_as(StandardOptions).runner == "FnApiRunner"
 
 
 def state() -> dict[str, object]:
