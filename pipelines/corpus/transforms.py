@@ -9,15 +9,14 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindows
 
-from beambert.config import as_tuple
+from beambert.config import check_settings
 from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines.corpus.base import FilePart
-from beambert.pipelines.corpus.cleaning import AUTO, LAYOUTS, SENTENCES, clean
+from beambert.pipelines.corpus.cleaning import AUTO, SENTENCES, clean
 from beambert.pipelines.corpus.documents import Document, Found, Reject, count_read, language_of
-from beambert.pipelines.corpus.encodings import parse_encodings
-from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
+from beambert.pipelines.corpus.sources import InputSettings
 from beambert.pipelines.input_files import InputList, match_inputs
 from beambert.pipelines.running import check_beginning, check_reachable_from
 
@@ -161,17 +160,17 @@ class ReadDocuments(beam.PTransform):
           format, text_column, language_column, encoding, layout: see `PretrainingDataJob`.
 
         Raises:
-          InputError: a pattern matches nothing, or the encoding or the layout is not known.
+          InputError: a pattern matches nothing, or a value is not known.
         """
         super().__init__()
-        self._patterns = as_tuple(input)
+        settings = InputSettings(
+            input=input, format=format, text_column=text_column, layout=layout, encoding=encoding
+        )
+        check_settings(settings)
+        settings.check_input()
+        self._patterns = settings.input
         self._files = InputList(tuple(match_inputs(self._patterns)))
-        encodings = parse_encodings(encoding)
-        if layout not in LAYOUTS:
-            raise InputError(f"layout={layout}: must be one of {', '.join(LAYOUTS)}")
-        if format != AUTO:
-            FORMATS[format].check_layout(layout, f"format={format}")
-        self._options = ReadOptions(format, text_column, None, encodings, language_column, layout)
+        self._options = settings.read_options(language_column=language_column)
 
     # Beam takes no hint for several outputs; each has its own.
     def expand(self, begin: beam.pvalue.PBegin):
