@@ -31,7 +31,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
-from beambert.errors import one_line
+from beambert.errors import InputError, one_line
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Time in which the process ends, even if something cannot be undone.
@@ -439,6 +439,18 @@ def loading() -> Iterator[None]:
             if is_command:
                 gc.freeze()
             gc.enable()
+
+
+@contextlib.contextmanager
+def needs(flag: str, packages: str, extra: str) -> Iterator[None]:
+    """Raises InputError if the body cannot import the packages of an extra, which a flag needs."""
+    try:
+        yield
+    except ImportError as error:
+        raise InputError(
+            f"{flag}: needs {packages}; install it with `pip install -e '.[{extra}]'`, also for "
+            "workers elsewhere"
+        ) from error
 
 
 def is_installed(library: str) -> bool:

