@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import Any
 
-from beambert import saved_models
+from beambert import io, saved_models
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.io import FINETUNE, check_folder
@@ -89,10 +89,7 @@ def find_model_anywhere(model_dir: str, trusts: bool = False) -> Model:
     Raises:
       InputError: see `find_model`, or the folder cannot be read.
     """
-    # Commands import this module for their --help, which must not load TensorFlow.
-    from beambert.io import local_copy
-
-    with local_copy(model_dir, (*NOT_TO_USE, WEIGHTS_FILE)) as here:
+    with io.local_copy(model_dir, (*NOT_TO_USE, WEIGHTS_FILE)) as here:
         model = find_model(here, trusts=trusts)
         if here == model_dir:
             return model
@@ -109,8 +106,6 @@ def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
             f"--model={model_dir}: is not finished (no {MARKER_FILE}); repeat the command that "
             "makes it, which continues it"
         )
-    from beambert import io
-
     training = io.read_object(str(file), "kind")
     described = dict(training)
     for vocabulary, hash_of in (
@@ -132,8 +127,6 @@ def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
             f"--model={model_dir}: has no {file.name}; write the labels there, one a line, in the "
             "order of the model's outputs"
         )
-    from beambert import io
-
     labels = tuple(io.read_text(str(file)).removesuffix("\n").split("\n"))
     if len(labels) < 2 or len(set(labels)) != len(labels) or "" in labels:
         raise InputError(

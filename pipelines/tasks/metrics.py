@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,10 +34,6 @@ class Metric:
     least: float = 0.0
     greatest: float = 1.0
     greater_is_better: bool = True
-
-    def is_better(self, score: float, other: float) -> bool:
-        """Whether a score is better than another."""
-        return score > other if self.greater_is_better else score < other
 
 
 # All metrics that a task can name. `scores` computes them except those of entities (see
@@ -83,25 +79,16 @@ def scores(
       predictions: predicted class ids or numbers, [examples].
       probabilities: probabilities of the classes, [examples, classes]; cross_entropy needs them.
       positive: id of the class whose F1 is computed.
-
-    Raises:
-      ValueError: a metric is not computed here, the shapes differ or there are no examples.
     """
     labels, predictions = np.asarray(labels), np.asarray(predictions)
-    if labels.ndim != 1 or labels.shape != predictions.shape or not labels.size:
-        raise ValueError(f"labels {labels.shape} and predictions {predictions.shape}")
     found = {}
     for name in names:
         if name == "cross_entropy":
-            if probabilities is None:
-                raise ValueError("cross_entropy needs probabilities")
             found[name] = cross_entropy(labels, np.asarray(probabilities))
         elif name == "f1":
             found[name] = f1(labels, predictions, positive)
-        elif name in _OF_LABELS_AND_PREDICTIONS:
-            found[name] = _OF_LABELS_AND_PREDICTIONS[name](labels, predictions)
         else:
-            raise ValueError(f"{name} is not a metric of labels and predictions")
+            found[name] = _OF_LABELS_AND_PREDICTIONS[name](labels, predictions)
     return found
 
 
@@ -288,20 +275,6 @@ def relevant(grades: Sequence[float]) -> int:
 _MEASURES = {"ndcg_at_10": ndcg, "mrr_at_10": reciprocal_rank, "recall_at_10": recall}
 
 
-def right_of(text_ids_NS: NDArray[np.int64]) -> Mapping[int, set[int]]:
-    """Returns query -> the texts that it must find, which may stand in several rows."""
-    found: dict[int, set[int]] = collections.defaultdict(set)
-    for query, answer in text_ids_NS[:, :2].tolist():
-        found[query].add(answer)
-    return found
-
-
-def scores_of_ranking(ranked: Sequence[int], right: set[int]) -> dict[str, float]:
-    """Returns the metrics of a query: the texts that were found, the best first; the right ones."""
-    grades, judged = [int(text in right) for text in ranked], [1] * len(right)
-    return {name: measure(grades, judged, DEPTH) for name, measure in _MEASURES.items()}
-
-
 def commonest(text_ids_NS: NDArray[np.int64]) -> list[int]:
     """Returns the texts that most queries must find: the best ranking that no query changes."""
     counts = collections.Counter(text_ids_NS[:, 1].tolist())
@@ -366,12 +339,16 @@ def retrieval_scores(
       text_ids_NS: see `best_by_vectors`.
       ranked: the texts that each row's query found, the best first.
     """
-    right = right_of(text_ids_NS)
-    rows = [
-        scores_of_ranking(of_row, right[query])
-        for query, of_row in zip(text_ids_NS[:, 0].tolist(), ranked, strict=True)
-    ]
-    return {name: np.array([row[name] for row in rows]) for name in _MEASURES}
+    # The texts that a query must find may stand in several rows.
+    right: dict[int, set[int]] = collections.defaultdict(set)
+    for query, answer in text_ids_NS[:, :2].tolist():
+        right[query].add(answer)
+    found: dict[str, list[float]] = {name: [] for name in _MEASURES}
+    for query, of_row in zip(text_ids_NS[:, 0].tolist(), ranked, strict=True):
+        grades, judged = [int(text in right[query]) for text in of_row], [1] * len(right[query])
+        for name, measure in _MEASURES.items():
+            found[name].append(measure(grades, judged, DEPTH))
+    return {name: np.array(values) for name, values in found.items()}
 
 
 def relevance_scores(

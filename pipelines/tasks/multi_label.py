@@ -110,10 +110,6 @@ class MultiLabelOutcomes(ArrayOutcomes):
         return {"by_label": scores_by_name(labels, self._counts())}
 
 
-def _decoded(names: np.ndarray) -> list[str]:
-    return [name.decode(errors="replace") for name in names if name]
-
-
 @dataclasses.dataclass(frozen=True)
 class MultiLabel(LabelledTextTask):
     """A task that asks for any number of labels of a text or of a pair of texts.
@@ -206,8 +202,9 @@ class MultiLabel(LabelledTextTask):
     def recorded(model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int) -> Record:
         """Returns the probabilities of all labels, and 1 for each label that is predicted."""
         probabilities = outputs["probabilities"][i]
+        names = (name.decode(errors="replace") for name in outputs["labels"][i] if name)
         return {
-            "prediction": [", ".join(_decoded(outputs["labels"][i])).encode()],
+            "prediction": [", ".join(names).encode()],
             "prediction_flags": (probabilities > THRESHOLD).astype(int).tolist(),
             "probabilities": probabilities.tolist(),
         }

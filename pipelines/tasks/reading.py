@@ -1,12 +1,11 @@
 """Reads the examples of a task's files, and checks its splits against each other."""
 
 import collections
-import contextlib
 import dataclasses
 import hashlib
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.errors import InputError
@@ -52,22 +51,6 @@ def has_split(task: Task, data_dir: str, split: str) -> bool:
 def sha256_of(path: pathlib.Path) -> str:
     """Returns the SHA-256 of a split's file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@contextlib.contextmanager
-def read_unchanged(path: pathlib.Path) -> Iterator[str]:
-    """Yields the SHA-256 of a file that the body reads.
-
-    Raises:
-      InputError: the file was changed meanwhile.
-    """
-    before = sha256_of(path)
-    yield before
-    if sha256_of(path) != before:
-        raise InputError(
-            f"{path}: was changed while it was read; give the command again when the file is "
-            "complete"
-        )
 
 
 def _file_names(task: Task, split: str) -> list[str]:
@@ -164,7 +147,7 @@ def read_splits(
       skip_bad_rows: whether to leave out rows that cannot be used instead of stopping.
 
     Raises:
-      InputError: a file cannot be read, or the splits do not fit together.
+      InputError: a file cannot be read or was changed meanwhile, or the splits do not fit together.
     """
     files = {split: split_path(task, data_dir, split) for split in splits}
     examples: dict[str, Sequence[Any]] = {}
@@ -174,9 +157,13 @@ def read_splits(
     sha256: dict[str, str] = {}
     learned: set[int] = set()
     for split, path in files.items():
-        with read_unchanged(path) as sha256[split]:
-            given = labels or None, skip_bad_rows, split == TRAIN
-            file = read_file(task, data_dir, split, *given)
+        sha256[split] = sha256_of(path)
+        file = read_file(task, data_dir, split, labels or None, skip_bad_rows, split == TRAIN)
+        if sha256_of(path) != sha256[split]:
+            raise InputError(
+                f"{path}: was changed while it was read; give the command again when the file is "
+                "complete"
+            )
         examples[split] = file.examples
         task.check_split(path, is_labelled(split), file.examples, examples[TRAIN][0])
         if split == TRAIN:

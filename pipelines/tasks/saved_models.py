@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beambert import saved_models
+from beambert import io, saved_models
 from beambert.errors import InputError
 from beambert.pipelines.running import check_reachable, has_local_workers
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
@@ -127,8 +127,6 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-    from beambert import io
-
     if has_local_workers(options):
         yield None
         return
@@ -153,15 +151,5 @@ def send_model(model: Model, folder: str | None) -> Model:
     """Returns the model with a copy in the folder that workers can load."""
     if folder is None:
         return model
-    from beambert import io
-
     io.copy(str(model.path), f"{folder}/model")
     return dataclasses.replace(model, sent_to=f"{folder}/model")
-
-
-def fetch(folder: str | None, name: str, target: pathlib.Path) -> None:
-    """Copies the folder `name` that workers on other machines made to the folder `target`."""
-    from beambert import io
-
-    if folder is not None:
-        io.copy(f"{folder}/{name}", str(target / name))

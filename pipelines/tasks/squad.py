@@ -1,8 +1,7 @@
 """Reads questions from SQuAD's official JSON (Rajpurkar et al. 2016, 2018), v1.1 and v2.0.
 
 No question is dropped. An answer that is not where the file says is moved to its nearest occurrence
-or reported. A file that cannot be read stops the job with an error that names the question. This
-module needs only the standard library.
+or reported. A file that cannot be read stops the job with an error that names the question.
 """
 
 import collections

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.metrics import precision_recall_f1, scores_by_name
 from beambert.pipelines.tasks.saved_models import Model
@@ -80,21 +79,14 @@ class TaggedExample:
         return {"text": " ".join(self.words)}
 
 
-def read_sentences(
-    path: pathlib.Path, labels: Sequence[str] | None, encoding: str = DEFAULT_ENCODING
-) -> Iterator[TaggedExample | BadRow]:
-    """Yields the sentences of a file whose first column is the word and whose last is its tag.
-
-    A word of CoNLL-U is the second of its columns, and its tag is the part of speech in the fourth.
-    """
-    text = tables.read_text(path, encoding)
-    return (sentence for _, sentence in sentences_of(path, text, labels))
-
-
 def sentences_of(
     path: pathlib.PurePath, text: str, labels: Sequence[str] | None
 ) -> Iterator[tuple[int, TaggedExample | BadRow]]:
-    """Yields the number of the first line and the sentence, for each sentence of a file's text."""
+    """Yields the number of the first line and the sentence, for each sentence of a file's text.
+
+    The first column is the word and the last one its tag. A word of CoNLL-U is the second of its
+    columns, and its tag is the part of speech in the fourth.
+    """
     is_tree = _TREES.match(text) is not None
     columns, width = (_TREE_WORD_AND_UPOS, _TREE_COLUMNS) if is_tree else ((0, -1), 0)
     for block in _blocks(text):
@@ -316,7 +308,8 @@ class Tagging(Task):
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
     ) -> ExampleFile:
         """Reads the sentences."""
-        return parted(read_sentences(path, labels, self.encoding))
+        text = tables.read_text(path, self.encoding)
+        return parted(sentence for _, sentence in sentences_of(path, text, labels))
 
     def check_split(
         self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
