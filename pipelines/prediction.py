@@ -36,7 +36,7 @@ from beambert.pipelines.tasks.find_model import find_model, find_model_anywhere
 from beambert.pipelines.tasks.saved_models import Model, load, send_model, worker_folder
 from beambert.pipelines.tasks.tables import BadRow, TableRow
 from beambert.pipelines.tasks.tagging import WORDS_ENDINGS, TaggedExample, sentences_of
-from beambert.pipelines.tasks.task import SPAN, TAGGING, Example
+from beambert.pipelines.tasks.task import SPAN, TAGGING, Example, words_in
 from beambert.saved_models import call_on_texts
 
 if TYPE_CHECKING:
@@ -233,12 +233,7 @@ def is_cut(model: Model, example: Example) -> bool:
     training = model.training
     if training["kind"] == SPAN or "max_seq_length" not in training:
         return False  # Windows read a context of any length.
-    texts = example.texts().values()
-    words = sum(
-        len(text.split()) if isinstance(text, str) else max(len(part.split()) for part in text)
-        for text in texts
-    )
-    return words > training["max_seq_length"] * training.get("windows", 1)
+    return words_in(example) > training["max_seq_length"] * training.get("windows", 1)
 
 
 class SavedModelHandler(ModelHandler):

@@ -7,7 +7,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from beambert.config import as_tuple, setting
-from beambert.console import Describe, describe_bytes
 from beambert.errors import InputError
 from beambert.io import has_wildcard
 from beambert.pipelines.corpus.base import ReadOptions
@@ -152,11 +151,6 @@ class InputSettings:
         return ReadOptions(
             self.format, self.text_column, progress_folder, encodings, language_column, self.layout
         )
-
-
-def describe_reading(total_bytes: int) -> Describe:
-    """Returns a function that describes the progress of reading a corpus; see `describe_bytes`."""
-    return describe_bytes("reading", "documents", total_bytes)
 
 
 def describe_cleaning(cleaned: Mapping[str, int]) -> str:

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import kind_of
 from beambert.pipelines.tasks.metrics import METRICS
-from beambert.pipelines.tasks.task import LABEL, LENGTH, PREDICTION, Example, Outcomes, Task
+from beambert.pipelines.tasks.task import (
+    LABEL,
+    LENGTH,
+    PREDICTION,
+    Example,
+    Outcomes,
+    Task,
+    words_in,
+)
 
 if TYPE_CHECKING:
     from tensorflow_model_analysis.proto import config_pb2, validation_result_pb2
@@ -370,8 +378,9 @@ def slicings(
     """
     most = MOST_VALUES if named is None else MOST_VALUES_IF_NAMED
     queries = [kind_of(kind).query(example) for example in examples]
+    # The words of a query count alone, as its candidates are in one slice.
     lengths = tuple(
-        length_bucket(example) if query is None else _bucket(len(query.split()))
+        length_bucket(words_in(example) if query is None else len(query.split()))
         for example, query in zip(examples, queries, strict=True)
     )
     found = [Slicing(LENGTH, lengths, tuple(name for _, name in _LENGTH_BUCKETS))]
@@ -409,20 +418,8 @@ def check_names(named: Sequence[str], found: Sequence[str]) -> None:
             )
 
 
-def length_bucket(example: Example) -> str:
-    """Returns the bucket of an example's number of words.
-
-    The words of both texts of a pair, or of a question and its context, count together. Among
-    several endings, the longest counts. `slicings` counts the words of a query alone.
-    """
-    words = sum(
-        len(text.split()) if isinstance(text, str) else max(len(part.split()) for part in text)
-        for text in example.texts().values()
-    )
-    return _bucket(words)
-
-
-def _bucket(words: int) -> str:
+def length_bucket(words: int) -> str:
+    """Returns the bucket of a number of words."""
     return next(name for most, name in _LENGTH_BUCKETS if words <= most)
 
 

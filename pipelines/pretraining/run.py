@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from beambert import io
-from beambert.console import Describe, counted, duration, size
+from beambert.console import Describe, counted, describe_bytes, duration, size
 from beambert.errors import InputError
 from beambert.folders import folders_held
 from beambert.pipelines.corpus.reading import layout_notes, sample_files
-from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
+from beambert.pipelines.corpus.sources import describe_cleaning
 from beambert.pipelines.pretraining.graph import CreatePretrainingData, describe_dropped
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.layout import spill_prefix
@@ -211,7 +211,7 @@ def describe_progress(total_bytes: int, shards: int) -> Describe:
     The job first reads all documents and then writes the shards. The time left appears when the
     first shard is complete.
     """
-    reading, seconds_read = describe_reading(total_bytes), 0.0
+    reading, seconds_read = describe_bytes("reading", "documents", total_bytes), 0.0
 
     def describe(counts: dict[str, int], seconds: float) -> str:
         nonlocal seconds_read

@@ -207,6 +207,14 @@ def text_of(example: Any) -> str:
     return example.text if example.text_b is None else f"{example.text}\n{example.text_b}"
 
 
+def words_in(example: Any) -> int:
+    """Returns the number of words of an example: of both texts, and of the longest ending."""
+    return sum(
+        len(text.split()) if isinstance(text, str) else max(len(part.split()) for part in text)
+        for text in example.texts().values()
+    )
+
+
 def excerpt(text: str, most: int, start: int = 0) -> str:
     """Returns at most some characters of a text, with `…` where words are left out.
 

@@ -143,8 +143,6 @@ def join_pieces(pieces: Iterable[str]) -> str:
 def cut(word: str, pieces: Collection[str], longest: int, start: int = 0) -> list[str] | None:
     """Cuts a word into the longest matching pieces from left to right; None if they don't match.
 
-    Texts are cut by `wordpiece.Tokenizer`.
-
     Args:
       word: the word.
       pieces: the vocabulary's pieces, such as "un" and "##able".

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beambert.pipelines.tokenizers.vocabulary import CONTINUES, UNKNOWN, Vocabulary
+from beambert.pipelines.tokenizers.pieces import CONTINUES, cut, longest_of
+from beambert.pipelines.tokenizers.vocabulary import UNKNOWN, Vocabulary
 
 # Distinct words whose pieces are kept, since most words of a text are repeated.
 _WORDS_KEPT = 1 << 17
@@ -97,20 +98,14 @@ class Tokenizer:
         self.vocabulary = vocabulary
         self.do_lower_case = do_lower_case
         self._ids = {token: number for number, token in enumerate(vocabulary.tokens)}
-        self._unknown = self._ids[UNKNOWN]
+        self._longest_piece = longest_of(self._ids)
         self.pieces_of = functools.lru_cache(_WORDS_KEPT)(self._pieces_of)
 
     def _pieces_of(self, word: str) -> list[int]:
-        """Returns the ids of a word: the longest match first (WordpieceTokenizer)."""
-        ids, start, prefix = [], 0, ""
-        while start < len(word) <= self.vocabulary.longest_word:
-            ends = range(len(word), start, -1)
-            end = next((end for end in ends if prefix + word[start:end] in self._ids), start)
-            if end == start:
-                return [self._unknown]
-            ids.append(self._ids[prefix + word[start:end]])
-            start, prefix = end, CONTINUES
-        return ids or [self._unknown]
+        """Returns the ids of a word (WordpieceTokenizer)."""
+        is_short = len(word) <= self.vocabulary.longest_word
+        found = cut(word, self._ids, self._longest_piece) if is_short else None
+        return [self._ids[piece] for piece in found or [UNKNOWN]]
 
     def tokenize_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Returns the ids of all strings end to end, int32, and the ids of each, int64 [n]."""

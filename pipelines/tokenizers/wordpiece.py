@@ -10,10 +10,6 @@ import tensorflow_text as tf_text
 
 from beambert.pipelines.tokenizers.vocabulary import UNKNOWN, Vocabulary
 
-# Number of characters in a call of TensorFlow: enough that the call itself costs next to nothing,
-# few enough that its memory, a multiple of the text, stays small.
-BATCH_CHARACTERS = 1 << 20
-
 # tokenization.py, BasicTokenizer._clean_text: NUL, U+FFFD and the control and format characters
 # (general categories Cc and Cf) are dropped; tab, line feed and carriage return are white space.
 _DROPPED = r"[\x00\x{FFFD}\x01-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\p{Cf}]"
@@ -53,12 +49,6 @@ def normalize(text: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
     return text
 
 
-def _split_words(text: tf.Tensor) -> tf.Tensor:
-    """Separates the words of normalized strings by ASCII spaces."""
-    text = tf.strings.regex_replace(text, _PUNCTUATION, r" \0 ")
-    return tf.strings.regex_replace(text, _SEPARATORS, " ")
-
-
 class Tokenizer(tf.Module):
     """WordPiece over batches of strings; trackable, so that a SavedModel can hold it."""
 
@@ -90,6 +80,8 @@ class Tokenizer(tf.Module):
         is_rare = tf.reduce_any(tf.strings.regex_full_match(text, rare))
 
         def split() -> tf.Tensor:
-            return tf.strings.regex_replace(_split_words(text), self._long_word, _NONCHARACTER)
+            words = tf.strings.regex_replace(text, _PUNCTUATION, r" \0 ")
+            words = tf.strings.regex_replace(words, _SEPARATORS, " ")
+            return tf.strings.regex_replace(words, self._long_word, _NONCHARACTER)
 
         return self._word_pieces.tokenize(tf.cond(is_rare, split, lambda: text))

@@ -25,9 +25,9 @@ from tokenizers import (
     pre_tokenizers,
     trainers,
 )
-from tokenizers.processors import TemplateProcessing
 
 from beambert.errors import InputError
+from beambert.pipelines.tokenizers.folders import framed
 from beambert.pipelines.tokenizers.pieces import CONTINUES, cut, longest_of
 from beambert.pipelines.tokenizers.vocabulary import (
     CLASSIFY,
@@ -557,12 +557,7 @@ def learn_tokenizer(
     mask = AddedToken(MASK, lstrip=True, special=True)
     tokenizer.add_special_tokens([*(each for each in SPECIAL_TOKENS if each != MASK), mask])
     first, last = ((name, tokenizer.token_to_id(name)) for name in (CLASSIFY, SEPARATE))
-    tokenizer.post_processor = TemplateProcessing(
-        single=f"{CLASSIFY} $A {SEPARATE}",
-        pair=f"{CLASSIFY} $A {SEPARATE} $B:1 {SEPARATE}:1",
-        special_tokens=[first, last],
-    )
-    content = json.loads(tokenizer.to_str())
+    content = json.loads(framed(tokenizer, first, last, 1, 1))
     if kind != BPE:
         content["model"]["vocab"] = _rounded(content["model"]["vocab"])
     data = json.dumps(content, ensure_ascii=False, indent=1) + "\n"

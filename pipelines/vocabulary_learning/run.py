@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert import folders
-from beambert.console import counted, size
+from beambert.console import counted, describe_bytes, size
 from beambert.errors import InputError
 from beambert.folders import file_held
 from beambert.io import (
@@ -20,7 +20,7 @@ from beambert.io import (
     write_bytes,
 )
 from beambert.pipelines.corpus.reading import layout_notes, recognise_formats, sample_files
-from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
+from beambert.pipelines.corpus.sources import describe_cleaning
 from beambert.pipelines.input_files import InputFile, match_inputs, match_sources
 from beambert.pipelines.running import (
     check_reachable,
@@ -105,7 +105,7 @@ def _learn(
     for note in notes:
         print(note, flush=True)
 
-    reading = describe_reading(total_bytes)
+    reading = describe_bytes("reading", "documents", total_bytes)
 
     def describe(counts: dict[str, int], seconds: float) -> str:
         if counts.get("bytes", 0) < total_bytes:

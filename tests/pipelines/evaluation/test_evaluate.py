@@ -28,7 +28,7 @@ from beambert.pipelines.tasks.find_model import find_model
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.table_task import TextExample
 from beambert.pipelines.tasks.tagging import TaggedExample
-from beambert.pipelines.tasks.task import Row
+from beambert.pipelines.tasks.task import Row, words_in
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model
 data = small_evaluation.data
@@ -393,14 +393,14 @@ def test_a_model_that_is_still_trained_is_refused(data, model, tmp_path):
 )
 def test_length_buckets(words, bucket):
     """Bounds are inclusive; a pair counts both texts, a choice its longest ending."""
-    assert slices.length_bucket(TextExample("w " * words, None, None, {})) == bucket
+    assert slices.length_bucket(words_in(TextExample("w " * words, None, None, {}))) == bucket
     pair = TextExample("w", "w " * (words - 1), None, {})
-    assert slices.length_bucket(pair) == bucket
-    assert slices.length_bucket(TaggedExample(("w",) * words, None)) == bucket
+    assert slices.length_bucket(words_in(pair)) == bucket
+    assert slices.length_bucket(words_in(TaggedExample(("w",) * words, None))) == bucket
     choice = ChoiceExample("", None, None, {}, ("w", "w " * words))
-    assert slices.length_bucket(choice) == bucket
+    assert slices.length_bucket(words_in(choice)) == bucket
     question = Question("id", "w", "w " * (words - 1), (), True)
-    assert slices.length_bucket(question) == bucket
+    assert slices.length_bucket(words_in(question)) == bucket
 
 
 def numbered(labels, columns=({},)):
