@@ -47,10 +47,6 @@ class InputFile:
         """Opens the file to read its bytes as stored, see `io.open_file`."""
         return io.open_file(self.path, self.bytes, end)
 
-    def open_beside(self, path: str) -> BinaryIO | None:
-        """Opens another file that belongs to this one; None if it is missing."""
-        return io.open_file(path) if io.exists(path) else None
-
 
 def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[InputFile]:
     """Returns the files that match any of the patterns, see `io.match_inputs`."""
@@ -171,13 +167,12 @@ def read_list(path: str) -> list[InputFile]:
     Raises:
       InputError: the list cannot be read.
     """
-    rows = map(json.loads, gzip.decompress(io.read_bytes(path)).splitlines())
-    return [InputFile(row["path"], row["bytes"], row["modified"]) for row in rows]
+    rows = gzip.decompress(io.read_bytes(path)).splitlines()
+    return [InputFile(**json.loads(row)) for row in rows]
 
 
 def _serialize(files: Iterable[InputFile]) -> bytes:
-    rows = ({"path": file.path, "bytes": file.bytes, "modified": file.modified} for file in files)
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    return "".join(json.dumps(vars(file), ensure_ascii=False) + "\n" for file in files).encode()
 
 
 @dataclasses.dataclass(frozen=True)

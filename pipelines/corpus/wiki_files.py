@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, BinaryIO
 from xml.etree import ElementTree
 
+from beambert import io
 from beambert.compression import CorruptFileError, decompress
 from beambert.errors import InputError
 from beambert.pipelines.corpus.base import (
@@ -160,11 +161,10 @@ class MediaWiki(LineFormat):
 def _stream_offsets(file: "InputFile") -> list[int]:
     """Returns the byte offsets at which a compressed dump may be cut; none without an index."""
     index = index_path(file.path)
-    opened = file.open_beside(index) if index else None
-    if opened is None:
+    if not (index and io.exists(index)):
         return []
     try:
-        with opened as stored:
+        with io.open_file(index) as stored:
             offsets = stream_offsets(decompress(index, stored))
     except (ValueError, CorruptFileError) as error:
         raise InputError(

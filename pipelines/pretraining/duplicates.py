@@ -35,11 +35,9 @@ from beambert.pipelines.pretraining.kernels import (
     word_checksums,
 )
 from beambert.pipelines.text.cleaning import UNSPACED
+from beambert.pipelines.text.phrases import MULTIPLIER
 from beambert.pipelines.text.sentences import SplitText
 
-# Multiplier of the hash. It is odd, so that no bit is lost. As the fraction of the golden ratio it
-# spreads small numbers.
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 # Number of bits of each hash that a document's signature holds. They are enough to estimate the
 # similarity (Li and König 2010, "b-bit minwise hashing").
 _BITS = 4
@@ -126,12 +124,12 @@ def shingles(sentences: Sequence[str], words: int) -> np.ndarray:
     count = max(0, len(ids) - words + 1)
     hashes = np.zeros(count, np.uint64)
     for offset in range(words):
-        hashes = hashes * _MULTIPLIER + ids[offset : offset + count]
+        hashes = hashes * MULTIPLIER + ids[offset : offset + count]
     return (_mix(hashes) >> np.uint64(32)).astype(np.uint32)
 
 
 def _mix(numbers: np.ndarray) -> np.ndarray:
-    numbers = (numbers ^ (numbers >> np.uint64(32))) * _MULTIPLIER
+    numbers = (numbers ^ (numbers >> np.uint64(32))) * MULTIPLIER
     return numbers ^ (numbers >> np.uint64(32))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+from google.protobuf import text_format
 
 from beambert.console import counted
 from beambert.errors import InputError
@@ -47,7 +48,6 @@ from beambert.pipelines.records.contract import (
     STATISTICS_FILE,
     RecordsInfo,
     records_schema,
-    serialize_schema,
 )
 from beambert.pipelines.records.statistics import RecordStatistics, figures
 from beambert.pipelines.running import add_counts, check_reachable_from, take_output, total_of
@@ -317,7 +317,7 @@ class FinishFolders(beam.DoFn):
         write(STATISTICS_FILE, (json.dumps(of_records, indent=1) + "\n").encode())
         lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
         schema = records_schema(*lengths, len(plan.vocabulary), has_label)
-        write(SCHEMA_FILE, serialize_schema(schema))
+        write(SCHEMA_FILE, text_format.MessageToString(schema).encode())
         for name, data in plan.vocabulary.files().items():
             write(name, data)
         write(INFO_FILE, info.to_json().encode())

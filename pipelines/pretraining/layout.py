@@ -189,11 +189,6 @@ class Shuffle:
     shards: int
 
     @property
-    def tokens_at_a_time(self) -> int:
-        """Number of token ids to collect before they are sent."""
-        return TOKENS_AT_A_TIME[self.way]
-
-    @property
     def shards_in_a_group(self) -> int:
         """Number of neighbouring shards that are received together."""
         if self.way == RUNNER:

@@ -103,24 +103,20 @@ class Sources:
     expressions: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, patterns: Sequence[str]) -> "Sources":
-        """Returns the sources of the patterns of --input."""
-        found = {pattern: _source_of(pattern) for pattern in patterns}
-        return cls._of(found, list(dict.fromkeys(found.values())))
+    def of(cls, patterns: Sequence[str], named: Mapping[str, Sequence[str]]) -> "Sources":
+        """Returns the sources of a job.
 
-    @classmethod
-    def named(cls, given: Mapping[str, Sequence[str]]) -> "Sources":
-        """Returns the sources of --source, of name -> patterns."""
-        found: dict[str, str] = {}
-        for name, patterns in given.items():
-            for pattern in patterns:
+        Args:
+          patterns: patterns of --input.
+          named: name -> patterns of --source, which stands in place of --input.
+        """
+        # Pattern -> name of its source.
+        found = {p: p if has_wildcard(p) else os.path.dirname(p) or "." for p in patterns}
+        for name, of_source in named.items():
+            for pattern in of_source:
                 found.setdefault(pattern, name)
         # A source whose patterns all belong to earlier ones is still one of them.
-        return cls._of(found, list(given))
-
-    @classmethod
-    def _of(cls, found: Mapping[str, str], names: Sequence[str]) -> "Sources":
-        """Returns the sources of pattern -> name."""
+        names = list(named) or list(dict.fromkeys(found.values()))
         paths, expressions = {}, {}
         for place, (pattern, name) in enumerate(found.items()):
             entry = place, names.index(name)
@@ -161,10 +157,6 @@ class Sources:
                 )
 
 
-def _source_of(pattern: str) -> str:
-    return pattern if has_wildcard(pattern) else os.path.dirname(pattern) or "."
-
-
 def new_inputs(inputs: Sequence[InputFile], since: Sequence[str], output: str) -> list[InputFile]:
     """Returns the files from which no finished records folder was made.
 
@@ -190,18 +182,11 @@ def new_inputs(inputs: Sequence[InputFile], since: Sequence[str], output: str) -
         for folder, info in infos:
             if f"{absolute(folder)}/".startswith(f"{absolute(output)}/"):
                 continue
-            taken.update(_inputs_of(folder, info))
+            if isinstance(info.inputs, Mapping):  # They are too many for info.json.
+                taken.update(read_list(f"{folder}/{INPUTS_FILE}"))
+            else:
+                taken.update(InputFile(**file) for file in info.inputs)
     return [file for file in inputs if file not in taken]
-
-
-def _inputs_of(folder: str, info: RecordsInfo) -> Sequence[InputFile]:
-    """Returns the files that the records in a folder were made of."""
-    if isinstance(info.inputs, Mapping):  # They are too many for info.json.
-        return read_list(f"{folder}/{INPUTS_FILE}")
-    return [
-        InputFile(one_input["path"], one_input["bytes"], one_input["modified"])
-        for one_input in info.inputs
-    ]
 
 
 def _finished_infos(pattern: str) -> list[tuple[str, RecordsInfo]]:
@@ -422,7 +407,7 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         notes = [*notes, *more_notes]
     num_shards = job.num_shards or default_num_shards(inputs)
     layout = Layout(job, num_shards)
-    sources = Sources.named(job.sources) if job.source else Sources.of(job.input)
+    sources = Sources.of(job.input, job.sources)
     if job.source:
         sources.check_each_has_files([file.path for file in inputs])
     blocklist: tuple[str, ...] = ()
@@ -509,7 +494,7 @@ def _of_new_files(
     job: PretrainingDataJob, inputs: Sequence[InputFile]
 ) -> tuple[PretrainingDataJob, list[str]]:
     """Returns a job with --since on the sources that have new files, and what to say of others."""
-    sources = Sources.named(job.sources)
+    sources = Sources.of((), job.sources)
     there = {sources.names[sources.number_of(file.path)] for file in inputs}
     without = [name for name in sources.names if name not in there]
     if not (there and without):

@@ -16,7 +16,7 @@ from beambert.pipelines.corpus.base import FilePart, coverage
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.transforms import COUNTS, Part, output_of, read_documents
 from beambert.pipelines.pretraining.documents import CompactDocuments, compact_documents, divide
-from beambert.pipelines.pretraining.layout import Shuffle
+from beambert.pipelines.pretraining.layout import TOKENS_AT_A_TIME, Shuffle
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.records.contract import OVERLAP
 from beambert.pipelines.running import check_visible
@@ -193,7 +193,7 @@ class TokenizeParts(beam.DoFn):
                     # Band rows take more memory than the tokens of short documents.
                     tokens = sum(len(batch.tokens) for batch in self._tokenized)
                     tokens += sum(map(len, self._bands)) * _TOKENS_PER_ROW
-                    if tokens >= self._shuffle.tokens_at_a_time:
+                    if tokens >= TOKENS_AT_A_TIME[self._shuffle.way]:
                         yield from self._send()
         if is_file:
             self._counts["coverage"] += coverage(part)

@@ -307,10 +307,3 @@ def records_schema(
             feature.type = schema_pb2.FLOAT
             feature.float_domain.min, feature.float_domain.max = 0.0, highest[name]
     return schema
-
-
-def serialize_schema(schema: "schema_pb2.Schema") -> bytes:
-    """Returns the bytes of schema.pbtxt."""
-    from google.protobuf import text_format
-
-    return text_format.MessageToString(schema).encode()

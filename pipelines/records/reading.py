@@ -1,5 +1,6 @@
 """Decodes records to arrays by tfx-bsl, whoever made them, and counts them."""
 
+import contextlib
 import dataclasses
 import hashlib
 import io
@@ -122,11 +123,9 @@ class RecordFeatures:
 
 def first_record(path: str) -> bytes | None:
     """Returns the first record of a file; None if it has none or the first cannot be read."""
-    with HashedFile(open_file(path)) as file:
-        try:
-            return next(read_frames(io.BufferedReader(file)), None)
-        except CorruptRecordsError:
-            return None
+    with open_file(path) as file, contextlib.suppress(CorruptRecordsError):
+        return next(read_frames(io.BufferedReader(file)), None)
+    return None
 
 
 def find_features(record: bytes, path: str) -> RecordFeatures:

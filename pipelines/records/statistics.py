@@ -302,9 +302,9 @@ class HashCounts:
         return int(self.counts[np.isin(self.hashes, other.hashes, assume_unique=True)].sum())
 
 
-def hash_limit(expected_records: int, most: int = MOST_HASHES) -> int:
-    """Returns the largest hash to keep, so that about `most` of so many texts are kept."""
-    return min(EVERY_HASH, EVERY_HASH * most // max(expected_records, 1))
+def hash_limit(expected_records: int) -> int:
+    """Returns the largest hash to keep, so that about `MOST_HASHES` of so many texts are kept."""
+    return min(EVERY_HASH, EVERY_HASH * MOST_HASHES // max(expected_records, 1))
 
 
 def hash_records(rows: Mapping[str, np.ndarray], restored_NL: np.ndarray) -> np.ndarray:
@@ -350,13 +350,9 @@ def _hash_rows(rows: np.ndarray, stream: int = 0) -> np.ndarray:
     This is multilinear hashing (Carter and Wegman, 1979). Two different rows of ids below 2^17 have
     the same hash with a probability of at most 2^-46.
     """
-    return np.ascontiguousarray(rows, np.int64).view(np.uint64) @ _factors(rows.shape[1], stream)
-
-
-def _factors(count: int, stream: int) -> np.ndarray:
-    """Returns random odd numbers, uint64 [count], that are the same on every machine."""
     random = np.random.Generator(np.random.PCG64([20181011, stream]))
-    return random.integers(0, 1 << 64, count, np.uint64) | np.uint64(1)
+    factors = random.integers(0, 1 << 64, rows.shape[1], np.uint64) | np.uint64(1)
+    return np.ascontiguousarray(rows, np.int64).view(np.uint64) @ factors
 
 
 def _mix(hashes: np.ndarray) -> np.ndarray:
@@ -389,11 +385,6 @@ class SampledRecord:
     segments: tuple[int, ...]
     predictions: tuple[tuple[int, int], ...]
     is_next: bool | None
-
-
-def says_next(rows: Mapping[str, np.ndarray], row: int) -> bool | None:
-    """Returns whether the label of a row is `IS_NEXT`; None without a label."""
-    return int(rows[LABEL_FEATURE][row, 0]) == IS_NEXT if LABEL_FEATURE in rows else None
 
 
 def sample_rows(
@@ -429,6 +420,7 @@ def as_record(
     filled = rows["input_mask"][row] != 0
     used = rows["masked_lm_weights"][row] != 0
     predicted = (rows[name][row][used] for name in ("masked_lm_positions", "masked_lm_ids"))
+    has_label = LABEL_FEATURE in rows
     return SampledRecord(
         record_hash,
         path,
@@ -437,7 +429,7 @@ def as_record(
         tuple(rows["input_ids"][row][filled].tolist()),
         tuple(rows["segment_ids"][row][filled].tolist()),
         tuple(zip(*(values.tolist() for values in predicted), strict=True)),
-        says_next(rows, row),
+        int(rows[LABEL_FEATURE][row, 0]) == IS_NEXT if has_label else None,
     )
 
 

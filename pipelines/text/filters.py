@@ -17,7 +17,7 @@ from beambert.compression import decompressed
 from beambert.errors import InputError
 from beambert.pipelines.text.cleaning import UNSPACED_CHARACTER, split_words
 from beambert.pipelines.text.languages import language_probability
-from beambert.pipelines.text.phrases import Phrases
+from beambert.pipelines.text.phrases import MULTIPLIER, Phrases
 
 if TYPE_CHECKING:
     from beambert.pipelines.text.preparation import TextSettings
@@ -49,9 +49,6 @@ _MAX_REPEATED_LINES, _MAX_REPEATED_LINE_CHARACTERS = 0.3, 0.2
 # Table A1, number of words -> top n-gram character fraction, and duplicate n-gram one.
 _MAX_TOP_NGRAM = {2: 0.20, 3: 0.18, 4: 0.16}
 _MAX_REPEATED_NGRAMS = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
-# Multiplier of the hash. It is odd, so that no bit is lost. As the fraction of the golden ratio it
-# spreads small numbers.
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def reject_reason(text: str) -> str | None:
@@ -155,7 +152,7 @@ def _lengthen(ngrams: np.ndarray, n: int, ids: np.ndarray, length: int) -> np.nd
       length: number of words in each n-gram of the result.
     """
     for last in range(n, length):
-        ngrams = ngrams[:-1] * _MULTIPLIER + ids[last:]
+        ngrams = ngrams[:-1] * MULTIPLIER + ids[last:]
     return ngrams
 
 

@@ -22,7 +22,7 @@ from beambert.pipelines.text.cleaning import UNSPACED
 _INVISIBLE, _BETWEEN, _OF_WORD, _WORD = range(4)
 # Multiplier of the hash. It is odd, so that no bit is lost. As the fraction of the golden ratio it
 # spreads small numbers.
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 # Greatest number of characters whose words are found at a time, which bounds the memory.
 MOST_CHARACTERS = 1 << 20
 # The block of Unicode that has the accents which letters are composed with.
@@ -104,21 +104,21 @@ def ngram_hashes(hashes: np.ndarray, n: int) -> np.ndarray:
     count = max(0, len(hashes) - n + 1)
     ngrams = np.zeros(count, np.uint64)
     for offset in range(n):
-        ngrams = ngrams * _MULTIPLIER + hashes[offset : offset + count]
+        ngrams = ngrams * MULTIPLIER + hashes[offset : offset + count]
     return _mix(ngrams)
 
 
 def _mix(numbers: np.ndarray) -> np.ndarray:
-    numbers = (numbers ^ (numbers >> np.uint64(32))) * _MULTIPLIER
+    numbers = (numbers ^ (numbers >> np.uint64(32))) * MULTIPLIER
     return numbers ^ (numbers >> np.uint64(29))
 
 
 @functools.cache
 def _powers() -> tuple[np.ndarray, np.ndarray]:
     """Returns the powers of the multiplier and of its inverse, uint64 [MOST_CHARACTERS] each."""
-    inverse = np.uint64(pow(int(_MULTIPLIER), -1, 1 << 64))
+    inverse = np.uint64(pow(int(MULTIPLIER), -1, 1 << 64))
     both = np.ones((2, MOST_CHARACTERS), np.uint64)
-    both[:, 1:] = [[_MULTIPLIER], [inverse]]
+    both[:, 1:] = [[MULTIPLIER], [inverse]]
     return tuple(np.cumprod(both, axis=1))
 
 

@@ -42,7 +42,7 @@ def corpus(tmp_path, monkeypatch):
 
 def sources_of(corpus, *patterns):
     """Names, and file -> name."""
-    sources, files = Sources.of(patterns), match_inputs(patterns)
+    sources, files = Sources.of(patterns, {}), match_inputs(patterns)
     names = {file.path.removeprefix(f"{corpus}/"): sources.number_of(file.path) for file in files}
     return sources.names, {path: sources.names[number] for path, number in names.items()}
 

@@ -35,7 +35,6 @@ from beambert.pipelines.records.contract import (
     RecordsInfo,
     feature_shapes,
     records_schema,
-    serialize_schema,
     shard_name,
 )
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
@@ -260,9 +259,7 @@ def golden():
 
 class TestSchema:
     def test_domains(self):
-        schema = text_format.Parse(
-            serialize_schema(records_schema(128, 20, 30522)), schema_pb2.Schema()
-        )
+        schema = records_schema(128, 20, 30522)
         features = {feature.name: feature for feature in schema.feature}
         assert features.keys() == set(FEATURES)
         assert features["input_ids"].int_domain.max == 30521
@@ -273,7 +270,7 @@ class TestSchema:
 
     def test_tfx_reads_records_by_it(self, golden):
         """TFXIO derives a parser from the schema's text and reads the original's records."""
-        text = serialize_schema(records_schema(32, 5, len(golden["vocabulary"])))
+        text = text_format.MessageToString(records_schema(32, 5, len(golden["vocabulary"])))
         schema = text_format.Parse(text, schema_pb2.Schema())
         reader = tfxio.TFExampleRecord(str(ORIGINAL), schema=schema, telemetry_descriptors=["test"])
         dataset = reader.TensorFlowDataset(
