@@ -267,30 +267,41 @@ def counts_by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     return {reason: count for reason, count in sorted(named.items()) if count}
 
 
+def total_of_reasons(counts: Mapping[str, int], prefix: str) -> int:
+    """Returns the sum of `counts_by_reason`."""
+    return sum(counts_by_reason(counts, prefix).values())
+
+
 def first_rejects(parts: Iterable[Sequence[str]]) -> list[str]:
     """Returns the first `MOST_REJECTS` rows of several lists, in the order of their text."""
     return heapq.nsmallest(MOST_REJECTS, chain.from_iterable(parts))
 
 
-def check_rejects(rows: Sequence[str], rejected: int, read: int, limit: float, path: str) -> None:
-    """Raises InputError if a job rejected too many documents, and lists them if there are several.
+def write_rejects(
+    rows: Sequence[str], counts: Mapping[str, int], limit: float, path: str, path_of_failed: str
+) -> None:
+    """Writes the list of a job's rejects, if there are any, and refuses too many.
 
     Args:
       rows: some of the rejects, see `reject_row`.
-      rejected: number of rejected documents.
-      read: number of all documents, rejected or not.
+      counts: counts of what was read, see `count_read`.
       limit: share of the documents that may be rejected.
       path: file to write the list to.
+      path_of_failed: file to write it to if the job fails and there are several.
 
     Raises:
       InputError: more were rejected; the message names the first one.
     """
+    rejected, read = total_of_reasons(counts, "rejected "), counts["read"]
+    listed = "".join(row + "\n" for row in rows).encode()
     if rejected <= limit * read:
+        if rows:
+            write_bytes(path, listed)
         return
     first, message = json.loads(rows[0]), f"{rejected:,} of {read:,} documents cannot be read"
     if len(rows) > 1:
-        write_bytes(path, "".join(row + "\n" for row in rows).encode())
-        message += f", see {path}"
+        write_bytes(path_of_failed, listed)
+        message += f", see {path_of_failed}"
     remedy = "fix the input"
     if rejected < read:
         remedy += ", or raise --max_reject_fraction"

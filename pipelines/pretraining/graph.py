@@ -14,7 +14,12 @@ from beambert.errors import InputError
 from beambert.folders import check_claimed, finish_output
 from beambert.io import TEMPORARY_PREFIX, absolute, delete_prefixed, delete_quietly, write_bytes
 from beambert.pipelines.corpus.base import expected_coverage
-from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason, first_rejects
+from beambert.pipelines.corpus.reading import (
+    counts_by_reason,
+    first_rejects,
+    total_of_reasons,
+    write_rejects,
+)
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, DocumentRow, add_parts
 from beambert.pipelines.input_files import (
     INPUTS_FILE,
@@ -229,8 +234,8 @@ class FinishFolders(beam.DoFn):
         inputs = self._plan.input_list.files()
         check_unchanged(inputs, self._plan.job.patterns, remedy)
         check_coverage(read, inputs)
-        if rejects:
-            self._write_rejects(rejects, read)
+        limit, failed = self._plan.job.max_reject_fraction, self._plan.beside(REJECTS_FILE)
+        write_rejects(rejects, read, limit, f"{folders[0].path}/{REJECTS_FILE}", failed)
         listed = "".join(row + "\n" for row in overlaps).encode()
         if overlaps:
             write_bytes(f"{folders[0].path}/{OVERLAPS_FILE}", listed)
@@ -252,13 +257,6 @@ class FinishFolders(beam.DoFn):
         # Those of an earlier job that failed.
         delete_quietly([self._plan.beside(name) for name in (REJECTS_FILE, OVERLAPS_FILE)])
         yield from (folder.path for folder in folders)
-
-    def _write_rejects(self, rejects: Sequence[str], read: Mapping[str, int]) -> None:
-        rejected = sum(counts_by_reason(read, "rejected ").values())
-        rows = "".join(row + "\n" for row in rejects).encode()
-        limit, beside = self._plan.job.max_reject_fraction, self._plan.beside(REJECTS_FILE)
-        check_rejects(rejects, rejected, read["read"], limit, beside)
-        write_bytes(f"{self._plan.layout.folders()[0].path}/{REJECTS_FILE}", rows)
 
     def _info(
         self,
@@ -403,8 +401,7 @@ def count_documents(shards: ShardCounts, read: Mapping[str, int]) -> int:
     of_all = shards.documents
     used = of_all["documents"]
     left_out = of_all["duplicates"] + of_all["near_duplicates"]
-    for prefix in ("dropped ", "rejected "):
-        left_out += sum(counts_by_reason(read, prefix).values())
+    left_out += total_of_reasons(read, "dropped ") + total_of_reasons(read, "rejected ")
     if read["read"] != used + left_out:
         raise RuntimeError(f"documents were lost: {dict(read)} read, {dict(of_all)} in the shards")
     return used

@@ -28,9 +28,10 @@ from beambert.io import absolute, delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import (
     ReadOptions,
-    check_rejects,
     counts_by_reason,
     first_rejects,
+    total_of_reasons,
+    write_rejects,
 )
 from beambert.pipelines.corpus.transforms import (
     COUNTS,
@@ -106,12 +107,8 @@ def about_job(
     if old:
         del parameters["vocab_size"]
         parameters |= {"extend": old.sha256, "add": job.add}
-    return {"parameters": parameters, "inputs": list_inputs(job, inputs).to_json()}
-
-
-def list_inputs(job: VocabularyJob, inputs: Sequence[InputFile]) -> InputList:
-    """Returns the list of the inputs. A file next to the vocabulary has long ones."""
-    return InputList.of(inputs, inputs_file(job.output))
+    listed = InputList.of(inputs, inputs_file(job.output))
+    return {"parameters": parameters, "inputs": listed.to_json()}
 
 
 def job_file(output: str) -> str:
@@ -221,14 +218,15 @@ class LearnVocabulary(beam.PTransform):
         job, old = self._job, self._old
         most = words_needed(len(old) + job.add if old else job.vocab_size)
         options = self._options
-        inputs = list_inputs(job, self._inputs)
+        inputs = InputList.of(self._inputs, inputs_file(job.output))
         if inputs.path:
             write_list(inputs.path, self._inputs)
         partitions = PARTITIONS_OF_DOCUMENTS
         if reads_files:
-            partitions = partitions_of(self._inputs)
+            total_bytes = sum(file.bytes for file in self._inputs)
+            partitions = max(FEWEST_PARTITIONS, total_bytes // BYTES_PER_PARTITION)
         counted = add_parts(documents, inputs, options) | "CountWords" >> beam.ParDo(
-            CountWords(job.lower_cases, options, partitions, job.kind)
+            CountWords(job, options, partitions)
         ).with_outputs(COUNTS, REJECTS, main="words")
         words = (
             counted.words
@@ -297,11 +295,6 @@ class WordCounter:
         return words
 
 
-def partitions_of(inputs: Sequence[InputFile]) -> int:
-    """Returns the number of partitions in which the counts of files are summed."""
-    return max(FEWEST_PARTITIONS, sum(file.bytes for file in inputs) // BYTES_PER_PARTITION)
-
-
 def pack_counts(words: Mapping[str, int], partitions: int) -> Iterator[tuple[int, bytes]]:
     """Yields (partition, packed words and counts); a word always has the same partition.
 
@@ -347,25 +340,15 @@ class CountWords(beam.DoFn):
     The side outputs are the counts of documents and the rejects.
     """
 
-    def __init__(
-        self,
-        do_lower_case: bool,
-        options: ReadOptions,
-        partitions: int,
-        kind: str = WORDPIECE,
-    ):
-        """Stores the options for cutting words and reading files.
-
-        `partitions` is the number of partitions in which the counts are summed.
-        """
-        self._do_lower_case = do_lower_case
+    def __init__(self, job: VocabularyJob, options: ReadOptions, partitions: int):
+        """Takes the job, the options for reading files, and the number of partitions."""
+        self._job = job
         self._partitions = partitions
-        self._kind = kind
         self._options = options
 
     def setup(self) -> None:
         """Builds the word splitter, once in each worker."""
-        self._words = WordCounter(self._do_lower_case, self._kind)
+        self._words = WordCounter(self._job.lower_cases, self._job.kind)
         self._progress = ProgressTally(self._options.progress_folder)
 
     def start_bundle(self) -> None:
@@ -402,7 +385,7 @@ class WriteVocabulary(beam.DoFn):
         job: VocabularyJob,
         inputs: InputList,
         about: Mapping[str, Any],
-        old: Vocabulary | None = None,
+        old: Vocabulary | None,
     ):
         """Stores what the vocabulary is made from.
 
@@ -428,7 +411,10 @@ class WriteVocabulary(beam.DoFn):
         job = self._job
         remedy = "wait until nothing writes to it, then give the same command again"
         check_unchanged(self._inputs.files(), job.patterns, remedy)
-        self._list_rejects(rejects, read)
+        failed = rejects_file(job.output)
+        if not rejects:
+            delete_quietly([failed])  # an earlier job's that failed
+        write_rejects(rejects, read, job.max_reject_fraction, failed, failed)
         if not words.distinct:
             raise InputError(no_words(read["read"], "document"))
         characters, more = [], {}
@@ -457,7 +443,7 @@ class WriteVocabulary(beam.DoFn):
             vocabulary = learn_tokenizer(
                 words, job.kind, job.vocab_size, job.lower_cases, job.character_coverage
             )
-        skipped, rejected = _total(read, "dropped "), _total(read, "rejected ")
+        skipped, rejected = (total_of_reasons(read, each) for each in ("dropped ", "rejected "))
         counts = {
             "documents": read["read"] - skipped - rejected,
             "skipped": skipped,
@@ -483,18 +469,3 @@ class WriteVocabulary(beam.DoFn):
                 write_bytes(os.path.join(folder, name), data)
         write_bytes(job.output, vocabulary.serialize())
         yield vocabulary
-
-    def _list_rejects(self, rejects: Sequence[str], read: Counter[str]) -> None:
-        """Writes the rejects next to the vocabulary; raises InputError if they are too many."""
-        path = rejects_file(self._job.output)
-        if not rejects:
-            delete_quietly([path])  # an earlier job's that failed
-            return
-        rejected, limit = _total(read, "rejected "), self._job.max_reject_fraction
-        check_rejects(rejects, rejected, read["read"], limit, path)
-        write_bytes(path, "".join(row + "\n" for row in rejects).encode())
-
-
-def _total(read: Counter[str], prefix: str) -> int:
-    """Returns the sum of the counts of all reasons, see `counts_by_reason`."""
-    return sum(counts_by_reason(read, prefix).values())

@@ -22,7 +22,7 @@ from beambert.pipelines.corpus.encodings import (
     decode,
     parse_encodings,
 )
-from beambert.pipelines.corpus.reading import ReadOptions, check_rejects, read_part, reject_row
+from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, write_rejects
 from beambert.pipelines.corpus.reading import split_file as split
 from beambert.pipelines.input_files import match_inputs
 
@@ -138,12 +138,15 @@ def test_windows_1252_is_rejected_with_its_line_and_the_flag(tmp_path, name, in_
     assert "windows-1252 would read it as “" in reject.detail and "café" in reject.detail
     assert reject.detail.endswith("give --encoding=utf-8,windows-1252")
     # The command fails with the name of the file and the flag, unless the rejects are allowed.
-    row = reject_row(part, reject)
+    row, counts = reject_row(part, reject), {"read": 2, f"rejected {reject.reason}": 1}
+    listed = tmp_path / "rejects.jsonl"
     with pytest.raises(InputError) as failed:
-        check_rejects([row], 1, 2, 0.0, "rejects.jsonl")
+        write_rejects([row], counts, 0.0, str(listed), str(listed))
     for told in (str(path), "--encoding=utf-8,windows-1252", "--max_reject_fraction"):
         assert told in str(failed.value)
-    check_rejects([row], 1, 2, 0.5, "rejects.jsonl")
+    assert not listed.exists()  # The message names the only one.
+    write_rejects([row], counts, 0.5, str(listed), str(listed))
+    assert listed.read_text() == row + "\n"
 
 
 @pytest.mark.parametrize("name", FILES)
