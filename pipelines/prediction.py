@@ -90,11 +90,6 @@ class RowReading:
     unit: str
     encoding: str = DEFAULT_ENCODING
 
-    def other_columns(self, fields: Mapping[str, str]) -> dict[str, str]:
-        """Returns the fields of a row that are no texts, such as its id."""
-        used = {*self.text_columns, *self.choice_columns}
-        return {name: field for name, field in fields.items() if name not in used}
-
     def example(self, row: TableRow) -> Example:
         """Returns the example of a row.
 
@@ -149,7 +144,7 @@ def read_rows(
       reading: how the fields become examples.
       progress: tally of the rows and bytes that were read.
     """
-    path = _plain_path(file.path)
+    path, used = _plain_path(file.path), {*reading.text_columns, *reading.choice_columns}
     try:
         text, rows = _rows(path, file, reading)
         lines, told = text.count("\n") + 1, 0
@@ -162,8 +157,8 @@ def read_rows(
             try:
                 if isinstance(fields, BadRow):
                     raise fields
-                if "row" in place:
-                    place["columns"] = reading.other_columns(fields)
+                if "row" in place:  # Fields that are no texts, such as an id.
+                    place["columns"] = {n: field for n, field in fields.items() if n not in used}
                 yield InputRow(place, reading.example(fields))
             except BadRow as error:
                 yield place | {"reason": str(error)}
@@ -502,10 +497,10 @@ class WriteRows(beam.DoFn):
 
     def process(self, row: dict[str, Any]) -> None:
         """Writes a row."""
-        kind = _kind_of(row)
-        self._counts[kind] += 1
+        name = REJECTS if "reason" in row else PART
+        is_file = name == REJECTS and row.get("line") == WHOLE_FILE
+        self._counts[FILES if is_file else name] += 1
         self._counts[CUT] += row.pop(CUT, False)
-        name = PART if kind == PART else REJECTS
         if name not in self._files:
             path = io.temporary_name(f"{self._output}/{name}")
             self._files[name] = path, self._open.enter_context(io.create(path))
@@ -535,9 +530,3 @@ def _finish(
     counts = (found[PART], found[REJECTS] + found[FILES], found[FILES], found[CUT])
     info = {**about, **dict(zip(COUNTS, counts, strict=True))}
     io.write_bytes(f"{output}/{INFO_FILE}", json.dumps(info, indent=1).encode())
-
-
-def _kind_of(row: dict[str, Any]) -> str:
-    if "reason" not in row:
-        return PART
-    return FILES if row.get("line") == WHOLE_FILE else REJECTS

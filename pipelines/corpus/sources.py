@@ -153,7 +153,7 @@ class InputSettings:
         )
 
 
-def describe_cleaning(cleaned: Mapping[str, int]) -> str:
-    """Returns the part of a summary about the markup that was removed, by reason; "" if none."""
-    counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in cleaned.items())
-    return f"; cleaned: {', '.join(counts)}" if cleaned else ""
+def describe_changes(what: str, counts: Mapping[str, int]) -> str:
+    """Returns the part of a summary about what was "cleaned" or "replaced", by name; "" if none."""
+    named = (f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+    return f"; {what}: {', '.join(named)}" if counts else ""

@@ -232,21 +232,6 @@ def constant_answers(
     return found
 
 
-def by_slice(
-    scores: Mapping[tuple[str, str] | None, dict[str, Any]], orders: Mapping[str, Sequence[str]]
-) -> dict[str, dict[str, Any]]:
-    """Returns slicing -> value -> scores, for the values that occur.
-
-    Args:
-      scores: (slicing, value) -> scores, see `tfma_metric.load_scores`.
-      orders: slicing -> its values in the order of reports.
-    """
-    return {
-        name: {value: scores[name, value] for value in orders[name] if (name, value) in scores}
-        for name in sorted(orders)
-    }
-
-
 def written(score: float | None) -> str:
     """Returns a score with four decimals; "-" for None."""
     return "-" if score is None else f"{score:.4f}"

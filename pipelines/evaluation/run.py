@@ -26,7 +26,6 @@ from beambert.pipelines.evaluation import measures, predictions
 from beambert.pipelines.evaluation.measures import (
     OFFICIAL,
     Measures,
-    by_slice,
     changes,
     constant_answers,
     measures_of,
@@ -337,7 +336,11 @@ def _evaluate(
         "blessed": all(verdict["passed"] for verdict in verdicts),
         "thresholds": verdicts,
         "overall": scores[None],
-        "slices": by_slice(scores, orders),
+        # The values that occur, in the order of reports.
+        "slices": {
+            name: {value: scores[name, value] for value in orders[name] if (name, value) in scores}
+            for name in sorted(orders)
+        },
         "details": outcomes.details(labels),
     }
     if official := task.official(examples, records):

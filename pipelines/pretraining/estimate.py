@@ -19,7 +19,7 @@ from beambert.pipelines.corpus.reading import (
     split_file,
     spread,
 )
-from beambert.pipelines.corpus.sources import describe_cleaning
+from beambert.pipelines.corpus.sources import describe_changes
 from beambert.pipelines.input_files import InputFile
 from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.graph import describe_dropped
@@ -35,11 +35,7 @@ from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.pretraining.tokenizing import DocumentTokenizer
 from beambert.pipelines.records.contract import OVERLAP
-from beambert.pipelines.text.preparation import (
-    TextOptions,
-    describe_scrubbing,
-    prepare_documents,
-)
+from beambert.pipelines.text.preparation import TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
 
 # Number of positions in the corpus to read at, and number of characters to read at each. These are
@@ -200,7 +196,7 @@ def describe_examples(
         dropped: Counter[str] = Counter()
         (sentences, _), *_ = [*prepare_documents([document], options, dropped), ((), ())]
         of_document = ", ".join(dropped) or counted(len(sentences), "sentence")
-        yield f"{path}: {of_document}{describe_cleaning(document.cleaned)}"
+        yield f"{path}: {of_document}{describe_changes('cleaned', document.cleaned)}"
         for sentence in (*spread(sentences[:-1], 2), *sentences[-1:]):
             shown = sentence if len(sentence) <= _SHOWN else f"{sentence[: _SHOWN - 1]}…"
             yield f"  {shown}"
@@ -230,7 +226,7 @@ def describe(found: Estimate, plan: Plan) -> str:
         f"estimated for the whole corpus from a sample of {found.sampled_share:.1%} of it:",
         f"  {found.documents:,.0f} documents, {found.used:,.0f} of them used, "
         f"{found.tokens:,.0f} tokens",
-        f"  of {documents} in the sample {left_out}{describe_scrubbing(found.scrubbed)}",
+        f"  of {documents} in the sample {left_out}{describe_changes('replaced', found.scrubbed)}",
         *(
             f"  {instances:,.0f} instances of {length} tokens, {size / 1e9:,.2f} GB"
             for length, (instances, size) in found.records.items()

@@ -10,7 +10,7 @@ from beambert.console import Describe, counted, describe_bytes, duration, size
 from beambert.errors import InputError
 from beambert.folders import folders_held
 from beambert.pipelines.corpus.reading import layout_notes, sample_files
-from beambert.pipelines.corpus.sources import describe_cleaning
+from beambert.pipelines.corpus.sources import describe_changes
 from beambert.pipelines.pretraining.graph import CreatePretrainingData, describe_dropped
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.layout import spill_prefix
@@ -34,7 +34,7 @@ from beambert.pipelines.running import (
     works_here,
 )
 from beambert.pipelines.text.languages import language_notes
-from beambert.pipelines.text.preparation import SENTENCEX, describe_scrubbing
+from beambert.pipelines.text.preparation import SENTENCEX
 from beambert.pipelines.text.sentences import divided_word_notes, segmenter_notes
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
 from beambert.process import loading, undone_at_end
@@ -65,7 +65,8 @@ def create_pretraining_data(
         path = f"{folder.path}/{INFO_FILE}"
         info = RecordsInfo.from_json(io.read_bytes(path, "--output").decode(), path)
         print(summarize(info, folder.path, folder.is_eval))
-        warnings = read_warnings(info, folder.path)
+        found = io.read_object(f"{folder.path}/{STATISTICS_FILE}", "counts", flag="--output")
+        warnings = warn(RecordStatistics.from_json(found["counts"]), {}, info)
         for line in describe_sources(info.counts):
             print(line)
         if folder.is_eval:
@@ -254,8 +255,8 @@ def summarize(info: RecordsInfo, folder: str, is_eval: bool) -> str:
             where = "training or in what is held out of other sources"
         left_out += f", {elsewhere:,} {'begins' if elsewhere == 1 else 'begin'} in {where}"
     stored = sum(file["bytes"] for file in info.files)
-    cleaned = describe_cleaning(documents.get("cleaned", {}))
-    cleaned += describe_scrubbing(documents.get("scrubbed", {}))
+    cleaned = describe_changes("cleaned", documents.get("cleaned", {}))
+    cleaned += describe_changes("replaced", documents.get("scrubbed", {}))
     return (
         f"{folder}: {counted(counts['instances'], 'instance')} in "
         f"{counted(len(info.files), 'file')} ({size(stored)}) "
@@ -283,12 +284,6 @@ def _cut_share(counts: Mapping[str, Any]) -> float:
     kept = counts["filled_tokens"] - 3 * counts["instances"]
     cut = counts["truncated_tokens"]
     return cut / max(cut + kept, 1)
-
-
-def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
-    """Returns the warnings about a finished records folder."""
-    found = io.read_object(f"{folder}/{STATISTICS_FILE}", "counts", flag="--output")
-    return warn(RecordStatistics.from_json(found["counts"]), {}, info)
 
 
 def waste_warnings(info: RecordsInfo) -> list[str]:

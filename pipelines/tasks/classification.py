@@ -79,14 +79,9 @@ class LabelledTextTask(TableTask):
             return file
         return dataclasses.replace(file, notes=[*file.notes, balance(path, counts)])
 
-    @property
-    def windows(self) -> int:
-        """The greatest number of windows that a text becomes."""
-        return self.max_windows
-
     def learning_settings(self) -> dict[str, Any]:
         """Returns the windows and the weights, if there are any."""
-        found: dict[str, Any] = {"windows": self.windows} if self.windows > 1 else {}
+        found: dict[str, Any] = {"windows": self.max_windows} if self.max_windows > 1 else {}
         return found | ({"class_weights": self.class_weights} if self.class_weights else {})
 
     def check_split(
@@ -94,10 +89,10 @@ class LabelledTextTask(TableTask):
     ) -> None:
         """Refuses also pairs, if long texts are read in windows."""
         super().check_split(path, is_labelled, examples, first)
-        if self.windows > 1 and first.text_b is not None:
+        if self.max_windows > 1 and first.text_b is not None:
             raise InputError(
-                f"--max_windows={self.windows}: {path} has pairs of texts, which have no windows; "
-                "leave the flag out"
+                f"--max_windows={self.max_windows}: {path} has pairs of texts, which have no "
+                "windows; leave the flag out"
             )
 
     def by_words(

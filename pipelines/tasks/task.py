@@ -323,11 +323,9 @@ class Task(abc.ABC):
     COLUMN_FLAGS: ClassVar[frozenset[str]] = frozenset()
     # Flags about the learning that a task of the kind takes.
     LEARNING_FLAGS: ClassVar[frozenset[str]] = frozenset()
-    # Greatest number of windows that a text becomes.
-    windows: ClassVar[int] = 1
-    # How much the labels count in the loss, see `class_weights`; None if all count alike. It has no
-    # annotation, as kinds that have weights make a field of it.
-    class_weights = None
+    # Greatest number of windows that a text becomes, and how much the labels count in the loss;
+    # None if all count alike. They have no annotations, as some kinds make fields of them.
+    max_windows, class_weights = 1, None
     # Whether an example compares two texts, so that two columns of texts have names.
     COMPARES_TEXTS: ClassVar[bool] = False
     # What `baseline` answers, in words.

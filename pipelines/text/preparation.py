@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 from beambert.config import setting
@@ -219,9 +218,3 @@ def prepare_documents(
         else:
             counts["dropped " + (reason or "empty")] += 1
     return prepared
-
-
-def describe_scrubbing(scrubbed: Mapping[str, int]) -> str:
-    """Returns the part of a summary about what was replaced, by name; "" if nothing was."""
-    counts = (f"{name} {count:,}" for name, count in scrubbed.items())
-    return f"; replaced: {', '.join(counts)}" if scrubbed else ""

@@ -20,7 +20,7 @@ from beambert.io import (
     write_bytes,
 )
 from beambert.pipelines.corpus.reading import layout_notes, recognise_formats, sample_files
-from beambert.pipelines.corpus.sources import describe_cleaning
+from beambert.pipelines.corpus.sources import describe_changes
 from beambert.pipelines.input_files import InputFile, match_inputs, match_sources
 from beambert.pipelines.running import (
     check_reachable,
@@ -127,7 +127,7 @@ def summarize(output: str) -> str:
     counts, parameters = about["counts"], about["parameters"]
     if "extend" in parameters:
         return _summarize_extension(output, counts)
-    cleaned = describe_cleaning(counts["cleaned"])
+    cleaned = describe_changes("cleaned", counts["cleaned"])
     line = (
         f"{output}: {counts['tokens']:,} tokens, learned from {counts['distinct_words']:,} "
         f"different words that occur {counts['words']:,} times in "

@@ -55,7 +55,7 @@ def finetune(job: FinetuningJob, engine: Engine | None = None) -> dict[str, floa
         parts = engine.num_replicas_in_sync * job.loop.gradient_accumulation_steps
         plan.data.check_batch(job.loop.train_batch_size, parts)
         length = plan.text_features.max_seq_length
-        sequences = plan.data.sequences * job.task.windows
+        sequences = plan.data.sequences * job.task.max_windows
         model_folders.check_rows(plan.config, length, job.loop.train_batch_size, parts, sequences)
         return model_folders.train_in(
             plan,

@@ -107,7 +107,7 @@ class TaskData:
         Raises:
           InputError: a setting of the job does not fit them.
         """
-        return TextFeatures(*given, self.task.windows)
+        return TextFeatures(*given, self.task.max_windows)
 
     def tokenize(self, text_features: TextFeatures) -> None:
         """Makes the features of both splits."""
@@ -138,7 +138,7 @@ class TaskData:
     @property
     def _room(self) -> str:
         """The flags that bound the number of tokens of a sequence."""
-        windows = f" and --max_windows={self.task.windows}" if self.task.windows > 1 else ""
+        windows = f" and --max_windows={self.task.max_windows}" if self.task.max_windows > 1 else ""
         return f"--max_seq_length={self.converter.max_seq_length}{windows}"
 
     def results(self, outputs: Mapping[str, Any]) -> dict[str, float]:

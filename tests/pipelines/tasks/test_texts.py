@@ -209,9 +209,9 @@ def test_columns_and_labels_of_ones_own():
 
 def test_how_labels_are_learnt():
     task = declared("--task=sst-2", "--max_windows=8", "--class_weights=0=2, 1=0.5")
-    assert task.windows == 8
+    assert task.max_windows == 8
     assert task.class_weights == {"0": 2, "1": 0.5}
-    assert declared("--task=sst-2").windows == 1
+    assert declared("--task=sst-2").max_windows == 1
 
 
 @pytest.mark.parametrize(

@@ -93,14 +93,14 @@ def test_texts_are_answered_as_arrays_are(
     (tmp_path / name).write_text(sentences() if kind == "tagging" else rows_of(kind, is_pair))
     read = read_splits(task, str(tmp_path), ("train",), False)
     examples, labels = read.examples["train"], list(read.labels)
-    text_features = TextFeatures(vocabulary, not is_bytes, LENGTH, task.windows)
+    text_features = TextFeatures(vocabulary, not is_bytes, LENGTH, task.max_windows)
     config = untrained_models.small_config(vocabulary)
     head = Head(window_length=text_features.window_length)
     model, random = build_model(kind, config, len(labels), 0, head), np.random.default_rng(2)
     for variable in model.weights:
         variable.assign(variable + random.normal(0, 1, variable.shape))
     training = {"kind": kind, "task": kind, "labels": labels, "is_pair": is_pair}
-    training |= {"windows": task.windows} if task.windows > 1 else {}
+    training |= {"windows": task.max_windows} if task.max_windows > 1 else {}
     training |= {"do_lower_case": not is_bytes}
     folder = untrained_models.finish(
         model, tmp_path / "model", config, vocabulary, training, text_features
