@@ -379,30 +379,26 @@ def predict(job: PredictionJob, options: "PipelineOptions | None" = None) -> dic
       InputError: the model, a file or the output folder cannot be used.
     """
     with local_copy(job.model, NOT_TO_USE) as here:
-        return _predict(dataclasses.replace(job, model=here), options)
-
-
-def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
-    """Does the work of `predict` with a model on this machine."""
-    model = find_model(job.model, trusts=job.trust_model)
-    columns = reading_of(job, model).text_columns
-    inputs = input_files.match_inputs(job.input)
-    identity = {
-        "model_sha256": model_sha256(job.model),
-        "text_columns": list(columns),
-        "unit": job.unit,
-        "encoding": job.encoding,
-        "input": [dataclasses.asdict(file) for file in inputs],
-    }
-    check_reachable(options, input=job.input, output=job.output)
-    output = io.absolute(job.output)
-    with folders.claimed(output, identity) as folder:
-        if folder.is_finished:
-            print(f"{output}: already finished by the same command, nothing to do")
-            counts = folder.read_json(INFO_FILE)
-        else:
-            counts = _answer(job, model, inputs, identity, output, options)
-        return {name: counts[name] for name in COUNTS}
+        job = dataclasses.replace(job, model=here)
+        model = find_model(job.model, trusts=job.trust_model)
+        columns = reading_of(job, model).text_columns
+        inputs = input_files.match_inputs(job.input)
+        identity = {
+            "model_sha256": model_sha256(job.model),
+            "text_columns": list(columns),
+            "unit": job.unit,
+            "encoding": job.encoding,
+            "input": [dataclasses.asdict(file) for file in inputs],
+        }
+        check_reachable(options, input=job.input, output=job.output)
+        output = io.absolute(job.output)
+        with folders.claimed(output, identity) as folder:
+            if folder.is_finished:
+                print(f"{output}: already finished by the same command, nothing to do")
+                counts = folder.read_json(INFO_FILE)
+            else:
+                counts = _answer(job, model, inputs, identity, output, options)
+            return {name: counts[name] for name in COUNTS}
 
 
 def _answer(
