@@ -17,6 +17,7 @@ from beambert.pipelines.tasks.task import (
     PREDICTION,
     Example,
     Outcomes,
+    Slices,
     Task,
     words_in,
 )
@@ -332,28 +333,13 @@ def slice_feature(name: str) -> str:
     return name if name == PREDICTION else f"slice {name}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Slicing:
-    """One way to divide the examples into slices.
-
-    Attributes:
-      name: name of the slicing.
-      values: value of each example.
-      order: all values in the order of reports.
-    """
-
-    name: str
-    values: tuple[str, ...]
-    order: tuple[str, ...]
-
-
 def slicings(
     kind: str,
     examples: Sequence[Example],
     labels: Sequence[str],
     named: Sequence[str] | None = None,
-) -> list[Slicing]:
-    """Returns the slicings of examples except that by prediction, which is not known yet.
+) -> dict[str, Slices]:
+    """Returns name -> slicing of examples, except that by prediction, which is not known yet.
 
     Args:
       kind: kind of the task.
@@ -368,10 +354,10 @@ def slicings(
         length_bucket(words_in(example) if query is None else len(query.split()))
         for example, query in zip(examples, queries, strict=True)
     )
-    found = [Slicing(LENGTH, lengths, tuple(name for _, name in _LENGTH_BUCKETS))]
+    found = {LENGTH: (lengths, tuple(name for _, name in _LENGTH_BUCKETS))}
     by_label = kind_of(kind).label_slices(examples, labels)
     if by_label:
-        found.append(Slicing(LABEL, *by_label))
+        found[LABEL] = by_label
     common = [name for name in examples[0].columns if all(name in e.columns for e in examples)]
     for column in common:
         values = tuple(example.columns[column] for example in examples)
@@ -380,7 +366,7 @@ def slicings(
         # A column with one value would repeat the overall metrics.
         if 2 <= len(set(values)) <= most and not tears:
             name = f"column {column}" if column in (LENGTH, LABEL, PREDICTION) else column
-            found.append(Slicing(name, values, tuple(sorted(set(values)))))
+            found[name] = values, tuple(sorted(set(values)))
     return found
 
 

@@ -50,10 +50,10 @@ def make_rows(
     for number, example in enumerate(examples):
         record: dict[str, list[Any]] = {"row": [number], **task.truth_of(example, labels)}
         record |= {
-            slice_feature(slicing.name): [slicing.values[number].encode()] for slicing in found
+            slice_feature(name): [values[number].encode()] for name, (values, _) in found.items()
         }
         rows.append(Row(example, record))
-    orders = {slicing.name: slicing.order for slicing in found}
+    orders = {name: order for name, (_, order) in found.items()}
     order = task.predictions(labels)
     if order:
         orders[PREDICTION] = order

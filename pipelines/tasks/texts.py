@@ -1,7 +1,6 @@
 """Turns texts into model inputs, by one arithmetic for fine-tuning and for the exported graph."""
 
 import copy
-import dataclasses
 import re
 import string
 from collections.abc import Iterator, Mapping, Sequence
@@ -263,30 +262,17 @@ _UNUSED = re.compile(r"\[unused\d+\]")
 _PUNCTUATION = frozenset(string.punctuation)
 
 
-@dataclasses.dataclass(frozen=True)
-class Markers:
-    """The ids behind [CLS] that tell queries from documents.
+def markers_of(vocabulary: Vocabulary) -> tuple[int, int]:
+    """Returns the ids of [Q] and [D], which behind [CLS] tell queries from documents.
 
-    Attributes:
-      query: id of [Q].
-      document: id of [D].
+    They are the first two unused tokens of a vocabulary; of Google's uncased one [unused0] and
+    [unused1], as in ColBERT. In a vocabulary with fewer than two, [MASK] stands for [Q] and [SEP]
+    for [D]: no text has one of them at this place.
     """
-
-    query: int
-    document: int
-
-    @classmethod
-    def of(cls, vocabulary: Vocabulary) -> "Markers":
-        """Returns the first two unused tokens of a vocabulary.
-
-        Of Google's uncased vocabulary they are [unused0] and [unused1], as in ColBERT. In a
-        vocabulary with fewer than two, [MASK] stands for [Q] and [SEP] for [D]: no text has one of
-        them at this place.
-        """
-        unused = [number for number, token in enumerate(vocabulary.tokens) if _UNUSED.match(token)]
-        if len(unused) < 2:
-            return cls(vocabulary.special.mask, vocabulary.special.separate)
-        return cls(unused[0], unused[1])
+    unused = [number for number, token in enumerate(vocabulary.tokens) if _UNUSED.match(token)]
+    if len(unused) < 2:
+        return vocabulary.special.mask, vocabulary.special.separate
+    return unused[0], unused[1]
 
 
 class InteractionFeatures(TextFeatures):
@@ -305,7 +291,7 @@ class InteractionFeatures(TextFeatures):
         """
         super().__init__(vocabulary, do_lower_case, max_seq_length)
         self.query_length = query_length
-        self.markers = Markers.of(vocabulary)
+        self._of_query, self._of_document = markers_of(vocabulary)
         self._mask = vocabulary.special.mask
         pieces = (piece.removeprefix(CONTINUES) for piece in vocabulary.pieces)
         self._is_punctuation = np.array([piece in _PUNCTUATION for piece in pieces])
@@ -335,11 +321,11 @@ class InteractionFeatures(TextFeatures):
 
     def queries(self, texts: Any) -> Inputs:
         """Returns the features of queries, int32 [n, query_length], which are not expanded yet."""
-        return self._marked(texts, self.markers.query, self.query_length)
+        return self._marked(texts, self._of_query, self.query_length)
 
     def documents(self, texts: Any) -> Inputs:
         """Returns the features of documents, int32 [n, max_seq_length]."""
-        return self._marked(texts, self.markers.document, self.max_seq_length)
+        return self._marked(texts, self._of_document, self.max_seq_length)
 
     def _marked(self, texts: Any, marker: int, length: int) -> Inputs:
         pieces = self._cut_longest([self.texts.pieces(texts)], length - 3)

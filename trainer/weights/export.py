@@ -20,7 +20,7 @@ from beambert.model.objectives import RTD
 from beambert.model.sentence_encoder import DIMENSIONS, Pooling
 from beambert.model_files import CARD_FILE, PRETRAINING, WEIGHTS_FILE
 from beambert.pipelines.tasks.task import LATE_INTERACTION, SPARSE
-from beambert.pipelines.tasks.texts import Markers
+from beambert.pipelines.tasks.texts import markers_of
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.embedding import embedder
@@ -321,13 +321,13 @@ def _configuration(found: ModelFolder, its_class: str) -> dict[str, Any]:
 
 
 def _colbert_settings(found: ModelFolder) -> dict[str, Any]:
-    markers = Markers.of(found.vocabulary)
+    query, document = markers_of(found.vocabulary)
     return {
         "dim": DIMENSIONS,
         "query_maxlen": found.training["query_length"],
         "doc_maxlen": found.training["max_seq_length"],
-        "query_token_id": found.vocabulary.tokens[markers.query],
-        "doc_token_id": found.vocabulary.tokens[markers.document],
+        "query_token_id": found.vocabulary.tokens[query],
+        "doc_token_id": found.vocabulary.tokens[document],
         "query_token": "[Q]",
         "doc_token": "[D]",
         "similarity": "cosine",

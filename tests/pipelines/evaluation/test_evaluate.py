@@ -411,18 +411,13 @@ def numbered(labels, columns=({},)):
     ]
 
 
-def found(kind, examples, labels=()):
-    """Returns the ways by name."""
-    return {one.name: one for one in slices.slicings(kind, examples, labels)}
-
-
 def test_numbers_are_parted_into_quarters():
     """Of as many examples where they differ; equal ones stay together."""
-    label = found("regression", numbered([5, 1, 2, 3, 4, 6, 8, 7]))["label"]
-    assert label.order == ("1 to 2", "3 to 4", "5 to 6", "7 to 8")
-    assert label.values[:2] == ("5 to 6", "1 to 2")
-    label = found("regression", numbered([1, 1, 1, 1, 1, 1, 2, 9]))["label"]
-    assert label.order == ("1 to 1", "2 to 9")
+    values, order = slices.slicings("regression", numbered([5, 1, 2, 3, 4, 6, 8, 7]), ())["label"]
+    assert order == ("1 to 2", "3 to 4", "5 to 6", "7 to 8")
+    assert values[:2] == ("5 to 6", "1 to 2")
+    _, order = slices.slicings("regression", numbered([1, 1, 1, 1, 1, 1, 2, 9]), ())["label"]
+    assert order == ("1 to 1", "2 to 9")
 
 
 def test_columns_with_few_values_part():
@@ -431,18 +426,18 @@ def test_columns_with_few_values_part():
         {"source": "ab"[i % 2], "one": "x", "id": str(i), "length": "yn"[i % 2], "row": "yn"[i % 2]}
         for i in range(21)
     ]
-    ways = found("classification", numbered("10" * 10 + "1", columns), ["1", "0"])
+    ways = slices.slicings("classification", numbered("10" * 10 + "1", columns), ["1", "0"])
     assert set(ways) == {"length", "label", "source", "column length", "row"}
-    assert ways["source"].order == ("a", "b")
-    assert ways["label"].order == ("1", "0")
-    assert set(ways["length"].values) == {"1-8"}
+    assert ways["source"][1] == ("a", "b")
+    assert ways["label"][1] == ("1", "0")
+    assert set(ways["length"][0]) == {"1-8"}
 
 
 def test_a_named_column_may_have_more_values():
     """By itself a column with many values makes no slices, as each has its own bootstrap."""
     examples = [TextExample("w", None, "x", {"country": str(i % 21)}) for i in range(60)]
     by_itself, named = (
-        [slicing.name for slicing in slices.slicings("classification", examples, ["x", "y"], names)]
+        slices.slicings("classification", examples, ["x", "y"], names)
         for names in (None, ["country"])
     )
     assert "country" not in by_itself
@@ -461,7 +456,7 @@ def test_slices_have_all_candidates_of_a_query():
         for words in (1, 8, 9, 40)
         for number in range(1, 5)
     ]
-    ways = found("rerank", examples)
+    ways = slices.slicings("rerank", examples, ())
     assert set(ways) == {"length", "language"}
-    assert ways["length"].values == ("1-8",) * 8 + ("9-16",) * 4 + ("33-64",) * 4
-    assert ways["language"].values == ("b",) * 4 + ("a",) * 4 + ("b",) * 4 + ("a",) * 4
+    assert ways["length"][0] == ("1-8",) * 8 + ("9-16",) * 4 + ("33-64",) * 4
+    assert ways["language"][0] == ("b",) * 4 + ("a",) * 4 + ("b",) * 4 + ("a",) * 4

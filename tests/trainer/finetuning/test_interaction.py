@@ -11,7 +11,7 @@ import tensorflow as tf
 from beambert.model.sentence_encoder import TokenEncoder
 from beambert.pipelines.tasks import late_interaction as interaction
 from beambert.pipelines.tasks.late_interaction import LateInteraction, best_by_interaction
-from beambert.pipelines.tasks.texts import InteractionFeatures, Markers
+from beambert.pipelines.tasks.texts import InteractionFeatures, markers_of
 from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.tasks.late_interaction import max_sim
@@ -136,9 +136,9 @@ def test_the_best_documents_are_found():
 def test_markers_of_vocabularies(vocabulary):
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
     cased = Vocabulary(("[PAD]", "[unused1]", "[unused2]", *special[1:]))
-    assert Markers.of(cased) == Markers(1, 2)
+    assert markers_of(cased) == (1, 2)
     for without in (Vocabulary(special), Vocabulary((*special, "[unused0]"))):
-        assert Markers.of(without) == Markers(special.index("[MASK]"), special.index("[SEP]"))
+        assert markers_of(without) == (special.index("[MASK]"), special.index("[SEP]"))
 
 
 @pytest.mark.slow
