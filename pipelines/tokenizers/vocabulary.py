@@ -37,8 +37,6 @@ SPECIAL_TOKENS = (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)
 NO_ID = -1
 # Many times the size of any published vocabulary (XLM-R has 250,002 tokens).
 MOST_TOKENS = 10_000_000
-# Number of tokens up to which an id takes two bytes on its way through the pipeline.
-MOST_IN_TWO_BYTES = 1 << 16
 # Role -> its names in tokenizer_config.json, and the usual tokens of that role: those of BERT, and
 # those of RoBERTa, XLM-R and T5.
 ROLES = {
@@ -368,11 +366,7 @@ class TokenizerVocabulary(Vocabulary):
 
     def about(self) -> dict[str, object]:
         """Returns the description of the tokenizer in info.json of records."""
-        token_bytes = 2 if len(self) <= MOST_IN_TWO_BYTES else 4
-        return super().about() | {
-            "special_tokens": self.tokens_by_role(),
-            "token_bytes": token_bytes,
-        }
+        return super().about() | {"special_tokens": self.tokens_by_role()}
 
     @property
     def marks_spaces(self) -> bool:
