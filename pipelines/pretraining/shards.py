@@ -20,7 +20,6 @@ from beambert.pipelines.pretraining.instances import (
     SOURCE,
     DocumentCounts,
     InstanceCounts,
-    InstanceParameters,
     build_instances,
     check_size,
     count_sources,
@@ -121,31 +120,18 @@ def measure_sources(
     is paired, or packed, for it and written by nobody, which is much cheaper than masking and
     writing it. Equal documents are left out before, as in the records.
     """
+    sources = len(layout.sources)
+    once = [Amount(passes=1)] * sources
     for key, received in shuffle.receive(*element).items():
         if key < layout.num_shards:
             documents = documents_of(received, layout, ids, DocumentCounts())
-            yield source_sizes(documents, layout.lengths, key, len(layout.sources))
-
-
-def source_sizes(
-    documents: CompactDocuments, lengths: Sequence[InstanceParameters], key: int, sources: int
-) -> SourceSizes:
-    """Returns the sizes of the sources in a shard.
-
-    Args:
-      documents: documents of the shard, see `documents_of`.
-      lengths: parameters of each length.
-      key: number of the shard.
-      sources: number of sources.
-    """
-    text = np.bincount(documents.sources, documents.document_tokens(), minlength=sources)
-    once = [Amount(passes=1)] * sources
-    of_lengths = [
-        pair_sources(documents, parameters, key, InstanceCounts(), once)[1]
-        for parameters in lengths
-    ]
-    records = [[each.record_tokens for each in found] for found in of_lengths]
-    return SourceSizes(text.astype(np.int64), np.array(records, np.int64))
+            text = np.bincount(documents.sources, documents.document_tokens(), minlength=sources)
+            of_lengths = [
+                pair_sources(documents, parameters, key, InstanceCounts(), once)[1]
+                for parameters in layout.lengths
+            ]
+            records = [[each.record_tokens for each in found] for found in of_lengths]
+            yield SourceSizes(text.astype(np.int64), np.array(records, np.int64))
 
 
 def add_sizes(parts: Sequence[SourceSizes]) -> SourceSizes:
