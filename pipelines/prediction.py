@@ -13,7 +13,7 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beambert import folders, io
-from beambert.compression import CorruptFileError, decompress, plain_name
+from beambert.compression import decompressed, plain_name
 from beambert.console import ProgressTally, counted, describe_bytes, json_line, size
 from beambert.errors import InputError
 from beambert.io import absolute, local_copy
@@ -184,7 +184,8 @@ def _rows(
     A place has the `line` and, in a table, the `row`, both counted from 1. The header is no row. A
     text that is a whole file has line 0.
     """
-    text = tables.decode(path, _read(file.path), reading.encoding)
+    content = decompressed(file.path, b"".join(io.read_chunks(file.path)))
+    text = tables.decode(path, content, reading.encoding)
     if is_table(file.path):
         rows = enumerate(tables.rows_of(path, text), start=1)
         return text, (({"line": line, "row": row}, fields) for row, (line, fields) in rows)
@@ -210,14 +211,6 @@ def is_table(path: str) -> bool:
 
 def _plain_path(path: str) -> pathlib.PurePosixPath:
     return pathlib.PurePosixPath(plain_name(path))
-
-
-def _read(file: str) -> bytes:
-    with io.open_file(file) as stored:
-        try:
-            return decompress(file, stored).read()
-        except CorruptFileError as error:
-            raise InputError(f"{file}: cannot be read ({error}); copy it again") from error
 
 
 def is_cut(model: Model, example: Example) -> bool:

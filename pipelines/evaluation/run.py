@@ -35,7 +35,7 @@ from beambert.pipelines.evaluation.measures import (
 from beambert.pipelines.running import on_this_machine, plain_errors
 from beambert.pipelines.task_jobs import EvaluationJob
 from beambert.pipelines.tasks.find_model import find_model
-from beambert.pipelines.tasks.reading import has_split, read_file, sha256_of
+from beambert.pipelines.tasks.reading import has_split, read_file
 from beambert.pipelines.tasks.saved_models import Model, send_model, worker_folder
 from beambert.pipelines.tasks.task import (
     PREDICTIONS_FOLDER,
@@ -254,7 +254,7 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions | None" = None) -> di
             **{name: getattr(job.task, name, None) for name in _READING},
             "split": job.split,
             "skip_bad_rows": job.skip_bad_rows,
-            "data_sha256": sha256_of(here.data_file()),
+            "data_sha256": io.sha256_of(str(here.data_file())),
             "model_sha256": model_sha256(here.model),
             "thresholds": [f"{each.metric}={each.value}" for each in job.thresholds],
             "slices": job.slices,

@@ -9,7 +9,6 @@ as common phrases. Here every run counts, as the documents are read once and eac
 
 import dataclasses
 import functools
-import hashlib
 import io
 import json
 import pathlib
@@ -17,10 +16,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from beambert.compression import CorruptFileError, decompress
+from beambert.compression import decompressed
 from beambert.errors import InputError
 from beambert.file_kinds import not_text
-from beambert.io import open_file
+from beambert.io import read_chunks, sha256_of
 from beambert.pipelines.corpus.encodings import WrongEncodingError, decode
 from beambert.pipelines.input_files import match_inputs
 from beambert.pipelines.tasks import tables, tagging
@@ -51,7 +50,7 @@ class EvaluationTexts:
           InputError: a pattern matches nothing, or a file cannot be read.
         """
         paths = tuple(file.path for file in match_inputs(patterns, "--decontaminate"))
-        texts = cls(paths, _checksums(paths))
+        texts = cls(paths, tuple(map(sha256_of, paths)))
         if not len(texts.phrases()):
             raise InputError(
                 f"--decontaminate={patterns[0]}: no text has {RUN_WORDS} words (of scripts without "
@@ -91,7 +90,7 @@ def overlap_row(path: str, text: str, match: Match, texts: EvaluationTexts) -> s
 
 @functools.lru_cache(1)
 def _phrases(texts: EvaluationTexts) -> Phrases:
-    if _checksums(texts.paths) != texts.sha256:
+    if tuple(map(sha256_of, texts.paths)) != texts.sha256:
         raise InputError(
             "--decontaminate: a file was changed while the job ran; wait until nothing writes to "
             "it, then give the command again"
@@ -99,7 +98,9 @@ def _phrases(texts: EvaluationTexts) -> Phrases:
     found = (
         (number, text)
         for number, path in enumerate(texts.paths)
-        for text in texts_of(path, _read(path))
+        for text in texts_of(
+            path, decompressed(f"--decontaminate={path}", b"".join(read_chunks(path)))
+        )
     )
     return Phrases.of_runs(found, RUN_WORDS)
 
@@ -175,22 +176,3 @@ def _parquet_texts(content: bytes) -> Iterator[str]:
             yield from _strings([list(row.values()) for row in batch.to_pylist()])
     except (pyarrow.ArrowException, OSError) as error:  # the latter by a damaged page
         raise ValueError(str(error)) from error
-
-
-def _read(path: str) -> bytes:
-    with open_file(path) as stored:
-        try:
-            opened = decompress(path, stored)
-            return b"".join(iter(lambda: opened.read(1 << 20), b""))
-        except CorruptFileError as error:
-            raise InputError(
-                f"--decontaminate: {path} cannot be decompressed ({error}); fix it"
-            ) from error
-
-
-def _checksums(paths: Sequence[str]) -> tuple[str, ...]:
-    found = []
-    for path in paths:
-        with open_file(path) as stored:
-            found.append(hashlib.file_digest(stored, "sha256").hexdigest())
-    return tuple(found)

@@ -2,14 +2,13 @@
 
 import collections
 import dataclasses
-import hashlib
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.errors import InputError
-from beambert.io import is_local
+from beambert.io import is_local, sha256_of
 from beambert.pipelines.tasks.task import TEST, TRAIN, ExampleFile, Task
 
 
@@ -46,11 +45,6 @@ def has_split(task: Task, data_dir: str, split: str) -> bool:
     """Whether a split has a file in the folder."""
     # Unlike the methods of pathlib, this gives False for what may not be looked at.
     return any(os.path.isfile(f"{data_dir}/{name}") for name in _file_names(task, split))
-
-
-def sha256_of(path: pathlib.Path) -> str:
-    """Returns the SHA-256 of a split's file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _file_names(task: Task, split: str) -> list[str]:
@@ -157,9 +151,9 @@ def read_splits(
     sha256: dict[str, str] = {}
     learned: set[int] = set()
     for split, path in files.items():
-        sha256[split] = sha256_of(path)
+        sha256[split] = sha256_of(str(path))
         file = read_file(task, data_dir, split, labels or None, skip_bad_rows, split == TRAIN)
-        if sha256_of(path) != sha256[split]:
+        if sha256_of(str(path)) != sha256[split]:
             raise InputError(
                 f"{path}: was changed while it was read; give the command again when the file is "
                 "complete"
