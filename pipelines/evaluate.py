@@ -28,13 +28,7 @@ from beambert.errors import InputError
 from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.io import FINETUNE, check_folder
 from beambert.pipelines import running
-from beambert.pipelines.evaluation import measures
-from beambert.pipelines.evaluation.measures import (
-    Threshold,
-    metric_names,
-    without_model,
-    words_note,
-)
+from beambert.pipelines.evaluation.measures import Threshold, without_model, words_note
 from beambert.pipelines.task_jobs import EvaluationJob
 from beambert.pipelines.tasks.flags import TaskSettings, task_of
 from beambert.pipelines.tasks.metrics import METRICS
@@ -123,7 +117,6 @@ def parse(argv: Sequence[str]) -> tuple[EvaluationJob, list[str]]:
 def _job_of(arguments: argparse.Namespace) -> EvaluationJob:
     task = task_of(arguments)
     thresholds = _thresholds(task, arguments.metric, arguments.threshold)
-    measures.check_thresholds(thresholds, metric_names(task))
     return read_settings(EvaluationJob, arguments, task=task, thresholds=thresholds)
 
 

@@ -7,7 +7,13 @@ from typing import Any
 from beambert.config import Settings, check_settings, refuse_given, setting
 from beambert.flags import TRUST_MODEL
 from beambert.pipelines.corpus.encodings import encoding_setting
-from beambert.pipelines.evaluation.measures import MOST_VALUES, MOST_VALUES_IF_NAMED, Threshold
+from beambert.pipelines.evaluation.measures import (
+    MOST_VALUES,
+    MOST_VALUES_IF_NAMED,
+    Threshold,
+    check_thresholds,
+    metric_names,
+)
 from beambert.pipelines.tasks.flags import split_names
 from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import DEV, Task
@@ -72,6 +78,7 @@ class EvaluationJob:
             refuse_given(self, ("min_change",), "needs --baseline")
         if not self.thresholds:
             object.__setattr__(self, "thresholds", (Threshold(self.task.metrics[0]),))
+        check_thresholds(self.thresholds, metric_names(self.task))
 
     def data_file(self) -> pathlib.Path:
         """Returns the file of the split.

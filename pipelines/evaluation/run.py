@@ -237,7 +237,6 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions | None" = None) -> di
     Raises:
       InputError: the data, the model, the baseline or the output folder cannot be used.
     """
-    measures.check_thresholds(job.thresholds, measures.metric_names(job.task))
     job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
     with plain_errors(), contextlib.ExitStack() as stack:
         copies = {

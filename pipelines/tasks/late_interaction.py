@@ -17,6 +17,7 @@ from beambert.pipelines.tasks.task import (
     Record,
     Row,
     TaskFeatures,
+    check_finite,
 )
 from beambert.pipelines.tasks.vectors import (
     RankingOutcomes,
@@ -214,7 +215,7 @@ class LateInteraction(RetrievalTask):
 
         def matrices(kept: Sequence[bytes], lengths: Sequence[int]) -> list[np.ndarray]:
             flat = np.frombuffer(b"".join(kept), KEPT)
-            self._check_finite(flat, model)
+            check_finite(flat, "embeddings", model)
             width = len(flat) // sum(lengths)
             return np.split(flat.reshape(-1, width), np.cumsum(lengths)[:-1])
 

@@ -30,7 +30,8 @@ from beambert.pipelines.tasks.task import (
 )
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Returns whether a text is a finite number."""
     try:
         return math.isfinite(float(text))
     except ValueError:
@@ -147,7 +148,7 @@ class Regression(NumberKind):
         return self.outcomes(examples, labels, {"scores": scores})
 
     def _check_label(self, row: TableRow, label: str, possible: Sequence[str] | None) -> None:
-        if not _is_number(label):
+        if not is_number(label):
             raise row.bad(f"has {label!r} for a number", "correct the row")
 
     def label_names(self, example: TextExample) -> Iterable[str]:
@@ -239,7 +240,7 @@ class Rerank(Regression):
         return random
 
     def _check_label(self, row: TableRow, label: str, possible: Sequence[str] | None) -> None:
-        if not _is_number(label) or not 0 <= float(label) <= 1:
+        if not is_number(label) or not 0 <= float(label) <= 1:
             reason = f"has {label!r} for a relevance, which is a number from 0 to 1"
             raise row.bad(reason, "correct the row, or divide all by the greatest")
 

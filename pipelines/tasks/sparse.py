@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from beambert.pipelines.tasks.metrics import best_of
 from beambert.pipelines.tasks.saved_models import Model
-from beambert.pipelines.tasks.task import SPARSE, Record, Row
+from beambert.pipelines.tasks.task import SPARSE, Record, Row, check_finite
 from beambert.pipelines.tasks.vectors import RankingOutcomes, RetrievalTask, text_ids_of
 
 if TYPE_CHECKING:
@@ -107,5 +107,5 @@ class Sparse(RetrievalTask):
             np.array([record[name] for record in records]).reshape(*text_ids.shape, -1)
             for name in self.OUTPUTS
         )
-        self._check_finite(weights, model)
+        check_finite(weights, "weights", model)
         return best_by_tokens(text_ids, tokens, weights)

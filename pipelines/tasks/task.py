@@ -2,13 +2,12 @@
 
 import abc
 import dataclasses
-import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks.saved_models import Model, check_signature
@@ -189,13 +188,13 @@ class Mistake:
     slices: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def check_finite(record: Record, name: str, model: Model) -> None:
+def check_finite(values: ArrayLike, name: str, model: Model) -> None:
     """Refuses numbers of a model that are not finite.
 
     Raises:
       InputError: one is not.
     """
-    if not all(math.isfinite(value) for value in record[name]):
+    if not np.isfinite(values).all():
         raise InputError(
             f"--model={model.path}: gives {name} that are not numbers; fine-tune it again, with a "
             "lower learning rate"
@@ -584,7 +583,7 @@ class Task(abc.ABC):
     def check_record(cls, record: Record, model: Model) -> None:
         """Raises InputError for an invalid answer; the message names the model."""
         if cls.FINITE:
-            check_finite(record, cls.FINITE, model)
+            check_finite(record[cls.FINITE], cls.FINITE, model)
 
     @classmethod
     @abc.abstractmethod

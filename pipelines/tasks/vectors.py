@@ -1,7 +1,6 @@
 """Embedding and similarity: one vector for each text."""
 
 import dataclasses
-import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,7 +15,12 @@ from beambert.pipelines.tasks.metrics import (
     retrieval_scores,
     text_id,
 )
-from beambert.pipelines.tasks.regression import NumberKind, NumberOutcomes, numbers_of
+from beambert.pipelines.tasks.regression import (
+    NumberKind,
+    NumberOutcomes,
+    is_number,
+    numbers_of,
+)
 from beambert.pipelines.tasks.saved_models import Model, check_signature
 from beambert.pipelines.tasks.table_task import TableTask, TextExample, tokens_of
 from beambert.pipelines.tasks.tables import TableRow
@@ -28,6 +32,7 @@ from beambert.pipelines.tasks.task import (
     Record,
     Row,
     TaskFeatures,
+    check_finite,
     column,
     excerpt,
 )
@@ -316,14 +321,6 @@ class RetrievalTask(VectorTask):
         """
         raise NotImplementedError
 
-    @staticmethod
-    def _check_finite(vectors: np.ndarray, model: Model) -> None:
-        if not np.isfinite(vectors).all():
-            raise InputError(
-                f"--model={model.path}: makes embeddings that are no finite numbers; train "
-                "it again or take another model"
-            )
-
     def completed(
         self, model: Model, rows: Sequence[Row], records: Sequence[Record]
     ) -> list[Record]:
@@ -362,7 +359,7 @@ class Embedding(RetrievalTask):
 
     def _best(self, model: Model, text_ids: np.ndarray, records: Sequence[Record]) -> np.ndarray:
         vectors = np.array([record["vectors"] for record in records], np.float32)
-        self._check_finite(vectors, model)
+        check_finite(vectors, "embeddings", model)
         return best_by_vectors(text_ids, vectors.reshape(*text_ids.shape, -1))
 
 
@@ -409,13 +406,9 @@ class Similarity(VectorTask, NumberKind):
             )
 
     def _check_label(self, row: TableRow, label: str, possible: Sequence[str] | None) -> None:
-        try:
-            score = float(label)
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
+        if not is_number(label):
             raise row.bad(f"has {label!r} for a score", "write a finite number")
-        if self.loss == COSINE and not -1 <= score <= 1:
+        if self.loss == COSINE and not -1 <= float(label) <= 1:
             reason = f"has the score {label}, which no cosine can be (--loss={COSINE})"
             remedy = f"scale the scores to -1 to 1, or take --loss={COSENT}"
             raise row.bad(reason, remedy)
