@@ -23,7 +23,8 @@ def figure_lines(figures: Mapping[str, Any]) -> list[str]:
     a, b = figures["a_tokens_average"], figures["b_tokens_average"]
 
     def percent(name: str, digits: int = 2) -> str:
-        return _percent(figures.get(name), digits)
+        share = figures.get(name)
+        return _UNKNOWN if share is None else f"{100 * share:.{digits}f} %"
 
     tokens = "tokens of A and B", f"{_number(a)} and {_number(b)}"
     if b is None:
@@ -66,10 +67,6 @@ def figure_lines(figures: Mapping[str, Any]) -> list[str]:
     return [
         f"  {name:<27}{value}" for name, value in rows.items() if not value.startswith(_UNKNOWN)
     ]
-
-
-def _percent(share: float | None, digits: int) -> str:
-    return _UNKNOWN if share is None else f"{100 * share:.{digits}f} %"
 
 
 def _number(value: float | None) -> str:

@@ -267,11 +267,10 @@ class WordCounter:
         self._words: dict[str, int] = {}
 
     def add(self, text: str) -> None:
-        """Counts the words of a text."""
-        for piece in cut_text(text):
-            self._strings.update(piece.replace("\n", " ").split(" "))
-            if len(self._strings) >= MOST_STRINGS:
-                self._split_strings()
+        """Counts the words of a text, see `cut_text`."""
+        self._strings.update(text.replace("\n", " ").split(" "))
+        if len(self._strings) >= MOST_STRINGS:
+            self._split_strings()
 
     def _split_strings(self) -> None:
         groups: dict[tuple[int, bool], list[str]] = {}
