@@ -45,15 +45,15 @@ def read_list(path: str) -> list[Any]:
 
 def exported_files(found: ModelFolder) -> dict[str, bytes]:
     """Returns name -> content of the files from which `transformers` makes a model's tokenizer."""
-    vocabulary, most = found.vocabulary, found.config.longest_sequence
-    if found.training["kind"] != PRETRAINING:  # It was trained on no longer texts, or windows.
-        most = found.training["max_seq_length"]
+    vocabulary, is_encoder = found.vocabulary, found.training["kind"] == PRETRAINING
+    # No longer texts, or windows, were trained on.
+    most = found.training["trained_positions" if is_encoder else "max_seq_length"]
     more, second = {"model_max_length": most}, vocabulary.second_segment
     if (found.config.segments or 1) < 2:  # A second segment is none of its inputs.
         more["model_input_names"] = ["input_ids", "attention_mask"]
         # text-embeddings-inference does not read that. The tokenizer of an encoder stays that of
         # the records, with which `pretrain --init` goes on.
-        second = second if found.training["kind"] == PRETRAINING else 0
+        second = second if is_encoder else 0
     if not isinstance(vocabulary, TokenizerVocabulary):
         config = _bert_config(found.do_lower_case, vocabulary.longest_word) | more
         return vocabulary.files() | {

@@ -138,7 +138,7 @@ def test_ids_are_those_of_the_library(made, texts):
             (folder / "own" / file).write_bytes(content)
         own = read_beside(f"{name}/own", "")
         assert ids_of(make_tokenizer(own, do_lower_case), texts) == expected
-        training = {"kind": PRETRAINING, "max_seq_length": 24, "do_lower_case": do_lower_case}
+        training = {"kind": PRETRAINING, "trained_positions": 24, "do_lower_case": do_lower_case}
         config = BertConfig(vocab_size=len(vocabulary))
         files = exported_files(ModelFolder("model", config, vocabulary, training))
         exported = Tokenizer.from_str(files["tokenizer.json"].decode())

@@ -29,6 +29,8 @@ from beambert.trainer.weights.tokenizer_files import (
 )
 
 WORDS = ("the", "##s", "Paris")
+# Of training.json.
+LENGTHS = {"max_seq_length": 24, "trained_positions": 64}
 BERTS_TOKENS = dict(
     zip(
         ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
@@ -299,9 +301,9 @@ def test_damaged_tokenizers_are_refused(write, model):
 
 @pytest.mark.parametrize(("kind", "most"), [(PRETRAINING, 64), (RERANK, 24)])
 def test_others_read_as_many_tokens_as_the_model_was_trained_on(vocabulary, kind, most):
-    """A fine-tuned model has more positions than it was fine-tuned on."""
-    config = BertConfig(vocab_size=len(vocabulary.tokens), max_position_embeddings=64)
-    training = {"kind": kind, "max_seq_length": 24, "do_lower_case": True}
+    """An encoder was trained on more tokens than its last task has, and has more positions."""
+    config = BertConfig(vocab_size=len(vocabulary.tokens), max_position_embeddings=512)
+    training = {"kind": kind, "do_lower_case": True, **LENGTHS}
     files = exported_files(ModelFolder("model", config, vocabulary, training))
     assert json.loads(files["tokenizer_config.json"])["model_max_length"] == most
 
@@ -310,7 +312,7 @@ def test_others_read_as_many_tokens_as_the_model_was_trained_on(vocabulary, kind
 def test_a_model_without_a_second_segment_is_given_none(vocabulary, family):
     """transformers would look a second one up behind the end of RoBERTa's table."""
     config = FAMILIES[family].config(vocab_size=len(vocabulary.tokens))
-    training = {"kind": PRETRAINING, "max_seq_length": 24, "do_lower_case": True}
+    training = {"kind": PRETRAINING, "trained_positions": 24, "do_lower_case": True}
     files = exported_files(ModelFolder("model", config, vocabulary, training))
     names = json.loads(files["tokenizer_config.json"]).get("model_input_names", ["token_type_ids"])
     assert ("token_type_ids" in names) == (family in ("bert", "albert", "electra"))
@@ -327,7 +329,7 @@ def test_servers_get_no_second_segment_for_a_model_without_one(vocabulary, piece
     expected = Tokenizer.from_str(data.decode()).encode("the river", "the")
     for family, kind in (("roberta", RERANK), ("bert", RERANK), ("roberta", PRETRAINING)):
         config = FAMILIES[family].config(vocab_size=len(vocabulary.tokens))
-        training = {"kind": kind, "max_seq_length": 24, "do_lower_case": True}
+        training = {"kind": kind, "do_lower_case": True, **LENGTHS}
         files = exported_files(ModelFolder("model", config, vocabulary, training))
         found = Tokenizer.from_str(files["tokenizer.json"].decode()).encode("the river", "the")
         assert found.ids == expected.ids
@@ -341,7 +343,7 @@ def test_servers_get_no_second_segment_for_a_model_without_one(vocabulary, piece
 def export(vocabulary, do_lower_case, folder=None) -> dict[str, bytes]:
     """Returns the exported files of a tokenizer, and writes them."""
     config = BertConfig(vocab_size=len(vocabulary.tokens))
-    training = {"kind": PRETRAINING, "max_seq_length": 24, "do_lower_case": do_lower_case}
+    training = {"kind": PRETRAINING, "trained_positions": 24, "do_lower_case": do_lower_case}
     files = exported_files(ModelFolder("model", config, vocabulary, training))
     for name, data in files.items() if folder else ():
         (folder / name).write_bytes(data)
