@@ -1,43 +1,29 @@
-"""What `beambert train` shows: the text at the beginning, a page about the encoder at the end."""
+"""The page about an encoder that `beambert train` makes at the end."""
 
-import contextlib
-import dataclasses
 import json
 import shlex
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from beambert import io, report
-from beambert.config import settings_parser
 from beambert.console import counted, duration, size
-from beambert.errors import InputError
 from beambert.folders import BLESSED, METRICS_FILE
 from beambert.model_files import RESULTS_FILE, TRAINING_FILE
-from beambert.pipelines.corpus.reading import layout_notes, sample_files, spread
-from beambert.pipelines.pretraining.estimate import describe_examples
-from beambert.pipelines.pretraining.job import PretrainingDataJob
-from beambert.pipelines.pretraining.plan import find_inputs
+from beambert.pipelines.corpus.reading import spread
 from beambert.pipelines.records.batches import read_records
 from beambert.pipelines.records.contract import COPY, EVAL_FOLDER, IS_NEXT, LABEL_FEATURE
-from beambert.pipelines.tasks.flags import LearningSettings, task_of
 from beambert.pipelines.tasks.metrics import METRICS
-from beambert.pipelines.tasks.reading import read_splits
-from beambert.pipelines.tasks.task import DEV, TRAIN
-from beambert.pipelines.text.languages import language_notes
-from beambert.pipelines.text.preparation import TextOptions, prepare_documents
 from beambert.pipelines.tokenizers.pieces import CONTINUES, join_pieces
-from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
-from beambert.pipelines.tokenizers.vocabulary import MASK, VOCABULARY_FILE
+from beambert.pipelines.tokenizers.vocabulary import MASK
 from beambert.report import Card, Html
 from beambert.trainer.asking import AskedEncoder, fill, open_encoder
 from beambert.trainer.embedding.embedder import embed
 from beambert.trainer.pretraining.job import few_steps_warning
-from beambert.training import GOALS, WORDS, TrainJob, TrainPlan, reading, task_flags
+from beambert.training import TrainJob
+from beambert.training_text import Text
 
-DOCUMENTS_SHOWN = 10
 MASKS_SHOWN, ANSWERS, PIECES_AROUND, LEAST_PIECES = 12, 3, 12, 12
 # Sentences to embed, those to look up, and the nearest ones shown of each.
 SENTENCES, QUERIES, NEAREST = 500, 6, 3
@@ -49,106 +35,6 @@ SCORES = {
     "next_sentence_accuracy": (_PAIRS + "next sentence or not", "always one answer"),
     "copy_accuracy": (_PAIRS + "noisy copy or not", "always one answer"),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Text:
-    """What was seen of the text.
-
-    Attributes:
-      files, bytes: number of files, and their size.
-      notes: what was assumed of it.
-      examples: lines about some documents as they are read.
-      sentences: sentences of a sample of the documents.
-    """
-
-    files: int
-    bytes: int
-    notes: list[str]
-    examples: list[str]
-    sentences: list[str]
-
-    def lines(self) -> list[str]:
-        """Returns what is printed."""
-        head = "documents as they are read, at the beginnings of files (long ones are cut):"
-        files = f"{counted(self.files, 'file')}, {size(self.bytes)}"
-        return [head, *self.examples, *self.notes, files]
-
-
-@contextlib.contextmanager
-def _named(flag: str, own: str) -> Iterator[None]:
-    """Has errors name what `train` calls a flag of another command."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(str(error).replace(flag, own, 1)) from error
-
-
-def check_task(job: TrainJob) -> None:
-    """Reads the files of the task, if there is one, so that a fault is found before the training.
-
-    Raises:
-      InputError: the folder's files are not those of the task.
-    """
-    if job.task_data:
-        flags = settings_parser(LearningSettings, "train", "", "").parse_args(task_flags(job))
-        with _named("--data_dir", "--task_data"):
-            read_splits(task_of(flags), job.task_data, (TRAIN, DEV), skip_bad_rows=False)
-
-
-def look(job: TrainJob) -> Text:
-    """Looks at the files.
-
-    Raises:
-      InputError: a pattern matches nothing, or the files cannot be read.
-    """
-    data = PretrainingDataJob(
-        input=job.input,
-        vocab_file=VOCABULARY_FILE,
-        output=job.output,
-        language=job.language,
-        **reading(job),
-    )
-    with _named("--input", "TEXT"):
-        files, read_options = find_inputs(data), data.read_options()
-    samples = sample_files(files, read_options)
-    options = TextOptions.of(data, do_lower_case=job.do_lower_case)
-    documents = [(each.path, document) for each in samples for document in each.documents]
-    split = prepare_documents([document for _, document in documents], options, Counter())
-    texts = [document.text for _, document in documents]
-    lost = warn_of_lost_marks(texts) if job.do_lower_case and not job.init else []
-    return Text(
-        len(files),
-        sum(file.bytes for file in files),
-        [*layout_notes(samples, read_options), *language_notes(texts, job.language), *lost],
-        [*describe_examples(spread(documents, DOCUMENTS_SHOWN), options)],
-        [sentence for each in split for sentence in each.sentences],
-    )
-
-
-def describe(job: TrainJob, made: TrainPlan) -> list[str]:
-    """Returns the lines that print a plan."""
-    goal, lines = GOALS[job.goal], []
-    if job.init:
-        lines.append(f"  {job.init} is continued by masked LM, with its own vocabulary")
-    else:
-        lines.append(f"  vocabulary: {made.vocab_size:,} pieces")
-        lines.append(f"  recipe: {goal.recipe}, {goal.lengths[0]}, then {goal.lengths[1]} tokens")
-    lines += [
-        f"  passes over the text: {made.passes}",
-        f"  time: about {duration(made.before)} to make records, {duration(made.training)} of "
-        f"training, {duration(made.after)} for the rest",
-    ]
-    if job.init and job.task_data:
-        lines.append(f"  the two trainings of {job.init} on the task take their own time besides")
-    if job.goal == WORDS and not job.init:
-        steps = made.training * goal.sequences_a_second / 64
-        loss = 3.19 + 1.03 * (2226 / steps) ** 0.446
-        lines.append(
-            f"  expected of two cores: {steps:,.0f} steps, which on 101 MB of Wikipedia and novels "
-            f"made a held-out masked LM loss of {loss:.2f}"
-        )
-    return lines
 
 
 def make_page(job: TrainJob, text: Text, steps: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:

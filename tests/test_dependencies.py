@@ -25,7 +25,7 @@ ALLOWED = {
     "explore": {"shared", "model", "pipelines", "trainer"},
 }
 FACE = {"__init__", "__main__", "cli"}
-FACE |= {"embedding", "embedding_in_beam", "training", "training_page"}
+FACE |= {"embedding", "embedding_in_beam", "training", "training_page", "training_text"}
 
 
 def package_of(module: str) -> str:

@@ -12,7 +12,8 @@ import tensorflow as tf
 import beambert
 from beambert.trainer.pretraining.job import few_steps_warning
 from beambert.training import TrainJob
-from beambert.training_page import Text, make_page
+from beambert.training_page import make_page
+from beambert.training_text import Text
 
 
 def test_read_records(records_folder, tmp_path):
