@@ -63,7 +63,7 @@ def test_a_refusal_names_a_budget_that_is_enough():
 
 
 def test_too_little_text_is_refused():
-    with pytest.raises(InputError, match="^--input: 99.0 kB"):
+    with pytest.raises(InputError, match="^TEXT: 99.0 kB"):
         plan(job_of(), 99_000)
 
 
