@@ -15,6 +15,7 @@ from beambert import io, process
 from beambert.errors import InputError
 from beambert.model_files import GRAPH_FILE
 
+FINGERPRINT_FILE = "fingerprint.pb"
 # TensorFlow reads no protocol buffer of more bytes.
 _MOST_BYTES_OF_GRAPH = (1 << 31) - 1
 # The operations of the graphs that `trainer.serving` makes, for all kinds of tasks and activations,
@@ -108,6 +109,8 @@ def _refusal(name: str, reason: str) -> InputError:
 def read_graph(path: str) -> Any:
     """Returns the content of a SavedModel's saved_model.pb, and runs nothing of it.
 
+    Its fingerprint is looked at, too: of one that is damaged TensorFlow logs a traceback.
+
     Args:
       path: path of the SavedModel's folder, on any file system of TensorFlow.
 
@@ -117,10 +120,13 @@ def read_graph(path: str) -> Any:
     from google.protobuf.message import DecodeError
 
     with process.loading():
-        from tensorflow.core.protobuf import saved_model_pb2
+        from tensorflow.core.protobuf import fingerprint_pb2, saved_model_pb2
 
-    file = f"{path}/{GRAPH_FILE}"
+    file = f"{path}/{FINGERPRINT_FILE}"
     try:
+        if io.exists(file):
+            fingerprint_pb2.FingerprintDef.FromString(io.read_bytes(file))
+        file = f"{path}/{GRAPH_FILE}"
         graph = saved_model_pb2.SavedModel.FromString(
             io.read_bytes(file, most=_MOST_BYTES_OF_GRAPH)
         )
