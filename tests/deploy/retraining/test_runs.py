@@ -127,6 +127,19 @@ def test_cut_in_the_records_takes_what_came_since(tmp_path, config, commands):
     assert len(info["inputs"]) == 2
 
 
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_fails_leaves_what_is_served(tmp_path, config, commands, step):
+    retrain.retrain(config)
+    corpus.deliver(tmp_path, 2)
+    commands.fail = step
+    with pytest.raises(InputError, match=step):
+        retrain.retrain(config)
+    assert sorted(served(config)) == ["1"]
+    commands.fail = None
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1", "2"]
+
+
 def test_dry_run_changes_nothing(tmp_path, config, commands, capsys):
     retrain.main([f"--config={tmp_path / 'retrain.toml'}", "--dry_run"])
     assert commands.ran == [] and not pathlib.Path(config.workspace).exists()

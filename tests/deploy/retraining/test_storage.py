@@ -10,8 +10,8 @@ import pytest
 from support import emulated_storage, forked
 from support import growing_corpus as corpus
 
-from beambert import io
-from beambert.deploy.retraining import workspace
+from beambert import folders, io
+from beambert.deploy.retraining import command, workspace
 from beambert.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -35,6 +35,20 @@ def test_an_upload_appears_when_it_is_complete(gs):
     ):
         file.write(b"whole")
     assert file.closed  # Otherwise it would be sent again when Python deletes it.
+
+
+def test_a_bucket_without_permission(gs, tmp_path):
+    with (
+        pytest.raises(InputError, match="forbidden/LOCK: cannot be read and written .*403"),
+        folders.lock_held(f"{gs}/forbidden/LOCK", "workspace"),
+    ):
+        pass
+    with pytest.raises(InputError, match="forbidden/retrain.toml: cannot be read"):
+        command.main([f"--config={gs}/forbidden/retrain.toml"])
+    with pytest.raises(InputError, match="forbidden/run.json.*: cannot be written"):
+        workspace.write_json(f"{gs}/forbidden/run.json", {})
+    with pytest.raises(InputError, match="forbidden/runs: cannot be listed .*403"):
+        workspace.read_history(f"{gs}/forbidden")  # it must not seem to be empty
 
 
 RETRAIN = """
