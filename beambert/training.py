@@ -352,8 +352,8 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
         journal.run(commands(job, made, seconds)[-1])
         if job.task_data:
             _run_task(job, journal)
-        from beambert.training_page import make_page  # It loads TensorFlow.
-
+        with loading():
+            from beambert.training_page import make_page
         html, summary = make_page(job, text, journal.steps)
         folder.write(REPORT_FILE, html.encode())
     print(f"\n{summary}\n{job.output}/{REPORT_FILE}: these results and more on a page")
