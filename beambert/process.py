@@ -408,12 +408,13 @@ def run_apart(arguments: Sequence[str]) -> int:
 
     with chips_for_children():
         child = subprocess.Popen([sys.executable, "-P", "-m", "beambert", *arguments])
-    previous = {number: signal.signal(number, pass_on) for number in _not_ignored()}
-    try:
-        status = child.wait()
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    with child:
+        previous = {number: signal.signal(number, pass_on) for number in _not_ignored()}
+        try:
+            status = child.wait()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
     if received:
         raise KeyboardInterrupt if received[0] == signal.SIGINT else Terminated(128 + received[0])
     return status
